@@ -20,6 +20,9 @@ from tahoe_race.environments import python_of
 from tahoe_race.questions import SHARES, SUMS, Course, Question, questions
 from tahoe_race.tables import copy_of, generated, without_log
 
+# Who can write the tables that all read, in the order in which they are asked.
+WRITERS = ("delta-spark", "tahoe", "tahoe-comet", "delta-rs")
+
 
 @dataclass
 class Result:
@@ -114,6 +117,7 @@ class Race:
 
     def run(self) -> tuple[list[Result], dict[str, str]]:
         """The results, and the version of each engine."""
+        self.writer()
         self.folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             sides = {}
@@ -132,7 +136,10 @@ class Race:
 
     def writer(self) -> str:
         """Who writes the tables that all read: the reference, or the first that can."""
-        return next(name for name in ("delta-spark", "tahoe", "tahoe-comet", "delta-rs") if name in self.engines)
+        found = [name for name in WRITERS if name in self.engines]
+        if not found:
+            raise SystemExit(f"Someone must write the tables: name one of {', '.join(WRITERS)} among the engines, too")
+        return found[0]
 
     def _course(self, sides: Mapping[str, Side]) -> Course:
         python = python_of("data", DATA, self.folder, self.pythons)

@@ -1,4 +1,4 @@
-"""DuckDB and Spark with Iceberg's runtime read the Iceberg metadata of tables: the same rows at the same versions as
+"""DuckDB, ClickHouse and Spark with Iceberg's runtime read the Iceberg metadata of tables: the same rows at the same versions as
 tahoe. PyIceberg is in tests/iceberg.
 """
 
@@ -88,6 +88,64 @@ def test_duckdb_reads_the_same_rows_at_each_version(name: str, tmp_path: Path) -
     for snapshot, read in zip(snapshots, earlier, strict=True):
         then = table.snapshot(int(snapshot.summary["delta-version"]))
         assert listed(*read, list(then.schema.names)) == rows_of(then.to_arrow(), list(then.schema.names))
+
+
+def clickhouse_reads(*statements: str) -> list[tuple[list[dict[str, Any]], int, int]]:
+    """The rows, how many rows were read for them, and how many bytes."""
+    command = [str(PYTHON), str(Path(__file__).with_name("iceberg_clickhouse.py")), *statements]
+    done = subprocess.run(command, capture_output=True, timeout=120, cwd="/", env={"HOME": os.environ["HOME"]})
+    assert done.returncode == 0, done.stderr.decode()
+    return pickle.loads(done.stdout)
+
+
+def without_nulls(value: Any, kind: pa.DataType) -> Any:
+    """A value as ClickHouse has it, which knows no null lists, maps and structs, and takes texts for bytes."""
+    if pa.types.is_list(kind):
+        return [without_nulls(entry, kind.value_type) for entry in value or []]
+    if pa.types.is_map(kind):
+        pairs = dict(value or []).items()
+        return sorted((without_nulls(k, kind.key_type), without_nulls(v, kind.item_type)) for k, v in pairs)
+    if pa.types.is_struct(kind):
+        return [without_nulls((value or {}).get(part.name), part.type) for part in kind]
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=None)
+    return value.encode() if isinstance(value, str) else value
+
+
+def without_nulls_rows(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> list[str]:
+    return sorted(repr([without_nulls(row[part.name], part.type) for part in schema]) for row in rows)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_clickhouse_reads_the_same_rows_at_each_version(name: str, tmp_path: Path) -> None:
+    table = TABLES[name](str(tmp_path / "t"))
+    source = f"SELECT * FROM icebergLocal('{table.url.removeprefix('file://')}')"
+    versions = {s.snapshot_id: int(s.summary["delta-version"]) for s in iceberg(table).metadata.snapshots}
+    older = [f"{source} SETTINGS iceberg_snapshot_id = {snapshot}" for snapshot in versions]
+    (newest, *_), *earlier = clickhouse_reads(source, *older)
+    rows = table.to_arrow()
+    assert without_nulls_rows(newest, rows.schema) == without_nulls_rows(rows.to_pylist(), rows.schema)
+    for (version, then), (read, *_) in zip(((v, table.snapshot(v)) for v in versions.values()), earlier, strict=True):
+        rows = then.to_arrow()
+        assert without_nulls_rows(read, rows.schema) == without_nulls_rows(rows.to_pylist(), rows.schema), version
+
+
+def test_clickhouse_leaves_files_out_by_partitions_and_bounds(tmp_path: Path) -> None:
+    """Told by what it has read: one file of ten."""
+    table = tahoe.Table(str(tmp_path / "t"))
+    for number in range(10):
+        rows = {"id": range(number * 1000, number * 1000 + 1000), "p": [number % 2] * 1000, "text": ["x" * 20] * 1000}
+        created = {"partition_by": ["p"], "properties": UNIFORM} if number == 0 else {}
+        table.append(pa.table(rows), **created)
+    iceberg(table)
+    source = f"SELECT count(text) AS c FROM icebergLocal('{tmp_path / 't'}')"
+    (every, all_rows, all_bytes), (one, rows_read, bytes_read), (half, of_partition, _) = clickhouse_reads(
+        source, f"{source} WHERE id BETWEEN 3100 AND 3200", f"{source} WHERE p = 1"
+    )
+    assert (every[0]["c"], one[0]["c"], half[0]["c"]) == (10_000, 101, 5000)
+    assert (all_rows, of_partition) == (10_000, 5000)
+    assert rows_read <= 1000
+    assert bytes_read < all_bytes / 5
 
 
 def test_spark_reads_the_same_rows_at_each_version(tmp_path: Path) -> None:

@@ -169,6 +169,7 @@ def test_the_picture_is_well_formed_and_shows_the_ratio() -> None:
         (["--python", "tahoe=/nowhere/python"], "expected ENGINE=PATH"),
         (["--jars", "presto=/tmp"], "expected ENGINE=PATH"),
         (["--rounds", "0"], "--rounds"),
+        (["--engines", "duckdb,parquet"], "Someone must write the tables"),
         (["--scale", "big"], "--scale"),
     ],
 )

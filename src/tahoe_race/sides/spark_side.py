@@ -28,6 +28,7 @@ SETTINGS = {
 def started() -> SparkSession:
     """The session, as each engine's own documentation starts it."""
     if NAME == "sail":
+        global server  # it ends with its last reference
         server = importlib.import_module("pysail.spark").SparkConnectServer()
         server.start(background=True)
         return SparkSession.builder.remote(f"sc://localhost:{server.listening_address[1]}").getOrCreate()
@@ -51,6 +52,7 @@ def started() -> SparkSession:
 
 FORMAT = "parquet" if NAME == "parquet" else "delta"
 spark: SparkSession
+server: Any
 
 
 def ready() -> str:
