@@ -134,7 +134,8 @@ def test_clickhouse_leaves_files_out_by_partitions_and_bounds(tmp_path: Path) ->
     """Told by what it has read: one file of ten."""
     table = tahoe.Table(str(tmp_path / "t"))
     for number in range(10):
-        rows = {"id": range(number * 1000, number * 1000 + 1000), "p": [number % 2] * 1000, "text": ["x" * 20] * 1000}
+        ids = range(number * 1000, number * 1000 + 1000)
+        rows = {"id": ids, "p": [number % 2] * 1000, "text": [f"{id * 7919:040x}" for id in ids]}
         created = {"partition_by": ["p"], "properties": UNIFORM} if number == 0 else {}
         table.append(pa.table(rows), **created)
     iceberg(table)
