@@ -274,6 +274,18 @@ NANOSECONDS = pa.table({"t": pa.array([0], pa.timestamp("ns"))})
             "t is a table of the format Delta",
         ),
         ({"a": ROWS, ".hoodie/hoodie.properties": b""}, (), UnsupportedOperationError, "Hudi"),
+        (
+            {"data/a": ROWS, "metadata/v1.metadata.json": b"{}"},
+            (),
+            UnsupportedOperationError,
+            "--source-format iceberg",
+        ),
+        (
+            {"a": ROWS, "t/metadata/0-x.metadata.json": b"{}"},
+            (),
+            UnsupportedOperationError,
+            "t is a table of the format",
+        ),
     ],
 )
 def test_what_cannot_be_a_table_is_refused_before_anything_is_changed(

@@ -87,17 +87,27 @@ def source_files(
 def _check_contents(tree: Tree, url: str) -> None:
     """Refuse folders in which a file is not simply a part of the table."""
     for key in tree.keys:
-        parts = key.split("/")[:-1]
-        for place, name in enumerate(parts):
+        *folders, file = key.split("/")
+        if folders[-1:] == ["metadata"] and file.endswith(".metadata.json"):
+            _refuse_table("/".join(folders[:-1]), "Iceberg", url)
+        for place, name in enumerate(folders):
             kind = "Delta" if name == LOG_FOLDER and place else _OTHER_FORMATS.get(name)
-            inside = "/".join(parts[:place])
-            if kind is not None and not is_hidden(f"{inside}/file"):
-                detail = (
-                    f"{inside or 'it'} is a table of the format {kind}, whose files need not all belong to its rows"
-                )
-                raise _refusal(
-                    url, detail, "Move that table out of the folder, or read it with its own format and write its rows."
-                )
+            if kind is not None:
+                _refuse_table("/".join(folders[:place]), kind, url)
+
+
+def _refuse_table(inside: str, kind: str, url: str) -> None:
+    """Refuse a folder in which another table is, unless it is in a hidden one."""
+    if is_hidden(f"{inside}/file"):
+        return
+    detail = f"{inside or 'it'} is a table of the format {kind}, whose files need not all belong to its rows"
+    remedy = "Move that table out of the folder, or read it with its own format and write its rows."
+    if kind == "Iceberg" and not inside:
+        remedy = (
+            "Make a Delta table beside it, which may share its files: CLONE iceberg.`path`, or tahoe clone "
+            "--source-format iceberg."
+        )
+    raise _refusal(url, detail, remedy)
 
 
 def _refusal(url: str, detail: str, remedy: str) -> UnsupportedOperationError:
