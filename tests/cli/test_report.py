@@ -75,3 +75,47 @@ def test_the_default_place_is_not_in_the_table_either(path: str, monkeypatch: py
     monkeypatch.chdir(path)
     assert run(".").exit_code == 2
     assert run(".", "--output", "../page.html").exit_code == 0
+
+
+@pytest.fixture
+def lake(path: str, tmp_path: Path) -> str:
+    """A folder with a table of small files, and one that cannot be read."""
+    broken = tahoe.Table(tmp_path / "lake/broken")
+    broken.append(pa.table({"id": [1]}))
+    (tmp_path / f"lake/broken/_delta_log/{0:020}.json").write_text("[red]damaged")
+    Path(path).rename(tmp_path / "lake/t")
+    return str(tmp_path / "lake")
+
+
+def test_of_a_folder_all_tables_are_told(lake: str, tmp_path: Path) -> None:
+    done = run(lake)
+    assert done.exit_code == 0
+    assert "cannot be read broken: [DELTA_INVALID_LOG_FILE]" in done.stdout
+    assert f"1. t: Combine small files\n     tahoe optimize {lake}/t" in done.stdout
+    for arguments in (["--json"], ["--format", "json"]):
+        found = json.loads(run(lake, *arguments).stdout)
+        assert [(row["name"], row["error"] is None) for row in found["tables"]] == [("broken", False), ("t", True)]
+    assert "has the report" in run(lake, "--output", "lake.html").stdout
+    assert (tmp_path / "lake.html").read_text(encoding="utf-8") == run(lake, "--output", "-").stdout
+
+
+def test_a_folder_without_a_table_is_told(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("a")
+    done = run(str(tmp_path))
+    assert done.exit_code == 2
+    assert "there is no Delta table in" in done.stderr
+    assert run(str(tmp_path / "nothing")).exit_code == 2
+    assert run().exit_code == 2
+
+
+def test_of_a_catalog_all_tables_are_told(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'lake.db'}"
+    catalog = tahoe.Catalog(url, root=str(tmp_path / "tables"))
+    catalog.create_schema("shop")
+    catalog.create_table("shop.orders", pa.schema([("id", pa.int64())]))
+    for number in range(12):
+        catalog.table("shop.orders").append(pa.table({"id": [number]}))
+    found = json.loads(run("--catalog", url, "--json").stdout)
+    assert [(row["name"], row["files"]) for row in found["tables"]] == [("shop.orders", 12)]
+    assert found["first"][0]["command"] == f"tahoe maintain --catalog {url} --only shop.orders"
+    assert run("--catalog", url, str(tmp_path)).exit_code == 2

@@ -21,7 +21,7 @@ SUMMARIES = {
     "tags": "List the tags, oldest version first.",
     "files": "List the data files; with --where, only those that data skipping keeps.",
     "inspect": "Print what is in a table: its files, partitions, history, ...",
-    "report": "Write a page about a table: sizes, partitions, growth and data skipping, and what to do about them.",
+    "report": "Report on a table as a page, or on all tables of a folder or catalog: sizes, growth, what to do.",
     "schema": "List the columns.",
     "clients": (
         "Tell which other programs can read and write a table, and which features to drop for those that cannot."

@@ -247,6 +247,12 @@ def clean_log(snapshot: Snapshot, retention: timedelta | None = None) -> list[st
     return [*deleted, *others]
 
 
+def expired_log_files(snapshot: Snapshot) -> list[LogFile]:
+    """The commits and checkpoints that `clean_log` would delete now."""
+    now_ms = snapshot.log.env.clock_ms()
+    return _expired(snapshot, _cutoff_ms(snapshot, None, now_ms), now_ms)[1]
+
+
 def delete_if_same(log: Log, file: LogFile | FileInfo) -> str | None:
     """Delete a file if it is still the one that was listed: a table recreated since then has files of the same names.
     Returns its key.

@@ -67,6 +67,7 @@ class OptimizeRequest:
         filter: SQL text or a predicate; only files that may contain matching rows are considered.
         select: a further restriction of the files.
         order: how rows are laid out; REORG and auto compaction ignore it.
+        goes_on: asked before each batch whether there is time for it. What was committed stays.
         predicates: the filter as the history shows it.
         engine: the program that hosts tahoe, for the history.
         is_auto: whether the system and not a user asked.
@@ -84,6 +85,7 @@ class OptimizeRequest:
     operation: Literal["OPTIMIZE", "REORG"] = OPTIMIZE
     purpose: Literal["PURGE", "BLOOMFILTER", "UPGRADE UNIFORM"] = PURGE
     order: OrderRequest = field(default_factory=OrderRequest)
+    goes_on: Callable[[], bool] = lambda: True
 
     @property
     def is_purge(self) -> bool:
@@ -252,6 +254,8 @@ def optimize(
         default_rewriter = rewritten_in_threads if order is None else lay_out_in_threads
         reporting_rewriter = _telling(rewriter or default_rewriter, bins, show_progress)
         for batch in _batches(bins, request.settings.batch_bytes):
+            if not request.goes_on():
+                break
             done, failure = _rewrite_bins(plan, batch, reporting_rewriter)
             report = _commit_bins(table, plan, request, done, report)
             if failure is not None:

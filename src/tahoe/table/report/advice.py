@@ -8,16 +8,23 @@ import math
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from rich.filesize import decimal as size_text
 
 from tahoe.protocol.types.names import counted, dotted, literal, quoted, sql_path
-from tahoe.table.report.figures import ColumnSkipping, Compaction, Figures, Unneeded
+from tahoe.table.report.figures import ColumnSkipping, Compaction, Figures, LogState, Unneeded
 
 # OPTIMIZE is worth a run if it leaves at most this share of the files that it rewrites, and if these are more than a
 # few.
 _LEFT_SHARE_MAX = 0.5
 _REWRITTEN_MIN = 10
+
+# After so many times the table's interval, its writers do not write checkpoints.
+_INTERVALS_MAX = 2
+
+# Fewer expired files of a log are not worth a run.
+_EXPIRED_MIN = 100
 
 # Less than this share of the table is not worth a VACUUM.
 _UNNEEDED_SHARE_MIN = 0.01
@@ -39,20 +46,25 @@ _CLUSTERING_COLUMNS_MAX = 4
 _NAMED_MAX = 5
 
 
+AdviceKind = Literal["optimize", "vacuum", "checkpoint", "cleanup", "statistics", "cluster", "partitions"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
     """Something to do.
 
     Attributes:
+        kind: what is to be done, for programs.
         title: what, in a few words.
         reason: why, with numbers, and what follows from it.
-        sql: statements in Spark.
+        sql: statements in Spark; None if it has none.
         command: the same on the command line; None if it has no command.
     """
 
+    kind: AdviceKind
     title: str
     reason: str
-    sql: str
+    sql: str | None
     command: str | None = None
 
 
@@ -60,7 +72,7 @@ def advice(figures: Figures) -> list[Advice]:
     """What is worth doing, the most useful first; nothing for an older version."""
     if figures.upkeep is None:
         return []
-    rules = (_optimize, _vacuum, _statistics, _cluster, _partitions)
+    rules = (_optimize, _vacuum, _log, _statistics, _cluster, _partitions)
     return [found for rule in rules for found in rule(figures, _Names(figures.table))]
 
 
@@ -101,7 +113,9 @@ def _optimize(figures: Figures, table: _Names) -> Iterator[Advice]:
         "VACUUM after the retention deletes the old ones."
     )
     title = "Combine small files" if is_small else "Remove deleted rows from files"
-    yield Advice(title=title, reason=reason, sql=f"OPTIMIZE {table.sql}", command=table.command("optimize"))
+    yield Advice(
+        kind="optimize", title=title, reason=reason, sql=f"OPTIMIZE {table.sql}", command=table.command("optimize")
+    )
 
 
 def _purge_text(figures: Figures, found: Compaction) -> str:
@@ -125,6 +139,7 @@ def _vacuum(figures: Figures, table: _Names) -> Iterator[Advice]:
         return
     compared = f", {percent(found.size_bytes / figures.size_bytes)} of the table's size" if figures.size_bytes else ""
     yield Advice(
+        kind="vacuum",
         title="Delete files that nothing needs",
         reason=(
             f"VACUUM would delete {counted(found.files, 'file')} and free {size_text(found.size_bytes)}{compared}. No "
@@ -136,12 +151,44 @@ def _vacuum(figures: Figures, table: _Names) -> Iterator[Advice]:
     )
 
 
+def _log(figures: Figures, table: _Names) -> Iterator[Advice]:
+    """Advice to write a checkpoint, if the writers have not for long; and to delete what has expired in the log."""
+    assert figures.upkeep is not None
+    found = figures.upkeep.log
+    if not isinstance(found, LogState):
+        return
+    if found.commits_after >= found.interval * _INTERVALS_MAX:
+        last = "has no checkpoint" if found.checkpoint is None else f"has its last checkpoint at {found.checkpoint:,}"
+        yield Advice(
+            kind="checkpoint",
+            title="Write a checkpoint",
+            reason=(
+                f"The log {last}: whoever opens the table reads {counted(found.commits_after, 'commit')} one by one. "
+                f"Writers are to write a checkpoint every {counted(found.interval, 'commit')}."
+            ),
+            sql=None,
+            command=table.command("maintain"),
+        )
+    if found.expired_files >= _EXPIRED_MIN:
+        yield Advice(
+            kind="cleanup",
+            title="Clean up the log",
+            reason=(
+                f"{counted(found.expired_files, 'file')} of the log are past its retention. Every listing of the log "
+                "has them. Versions within the retention and tagged ones stay readable."
+            ),
+            sql=None,
+            command=table.command("maintain"),
+        )
+
+
 def _statistics(figures: Figures, table: _Names) -> Iterator[Advice]:
     """Advice to compute statistics, if any file has none: every query reads such a file."""
     missing = figures.files_without_statistics
     if not missing:
         return
     yield Advice(
+        kind="statistics",
         title="Compute missing statistics",
         reason=(
             f"{missing:,} of {counted(figures.files, 'file')} {'has' if missing == 1 else 'have'} no statistics, "
@@ -181,6 +228,7 @@ def _cluster(figures: Figures, table: _Names) -> Iterator[Advice]:
     others_text = f" Other columns by which queries skip little: {names}{more}." if other_columns else ""
     best = max(math.ceil(files_after / 100) + 1, partitions)
     yield Advice(
+        kind="cluster",
         title="Order rows by the columns that queries filter by",
         reason=(
             f"A query for 1\u00a0% of the rows by {dotted(example.column)} reads "
@@ -225,6 +273,7 @@ def _partitions(figures: Figures, table: _Names) -> Iterator[Advice]:
     columns = [column.column for column in figures.skipping.columns if column.is_partition][:_CLUSTERING_COLUMNS_MAX]
     if found.count >= _PARTITIONS_MIN and mean < _PARTITION_BYTES_MIN and columns:
         yield Advice(
+            kind="partitions",
             title="Use fewer partitions",
             reason=(
                 f"The table has {counted(found.count, 'partition')} with {size_text(mean)} on average. A file "

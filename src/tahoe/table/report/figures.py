@@ -184,11 +184,29 @@ class Unneeded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogState:
+    """The state of the log.
+
+    Attributes:
+        checkpoint: the version of the newest checkpoint; None without one.
+        commits_after: how many commits every reader reads behind it.
+        interval: after how many commits writers are to write a checkpoint.
+        expired_files: commits and checkpoints past the retention of the log.
+    """
+
+    checkpoint: int | None = None
+    commits_after: int = 0
+    interval: int = 10
+    expired_files: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Upkeep:
     """What maintenance would do now. In place of a figure that is missing stands the reason, as a sentence."""
 
     compaction: Compaction | str
     unneeded: Unneeded | str
+    log: LogState | str = LogState()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ from tahoe.table.report.figures import (
     Commits,
     Compaction,
     Figures,
+    LogState,
     Partitions,
     Skipping,
     Unneeded,
@@ -159,8 +160,7 @@ def _piece_of_advice(found: Advice) -> Markup:
         "div",
         element("h3", found.title),
         element("p", found.reason),
-        element("p", "In Spark:", class_="soft"),
-        element("pre", found.sql),
+        None if found.sql is None else joined(element("p", "In Spark:", class_="soft"), element("pre", found.sql)),
         command,
         class_="advice",
     )
@@ -479,7 +479,7 @@ def _upkeep(upkeep: Upkeep) -> Markup:
 
 
 def _upkeep_texts(upkeep: Upkeep) -> Iterable[tuple[str, str]]:
-    """What OPTIMIZE and VACUUM would do, each with its name; or why that was not planned."""
+    """What OPTIMIZE and VACUUM would do, and the state of the log, each with its name; or why that was not planned."""
     match upkeep.compaction:
         case Compaction(files=0):
             yield "OPTIMIZE", "would do nothing."
@@ -507,6 +507,13 @@ def _upkeep_texts(upkeep: Upkeep) -> Iterable[tuple[str, str]]:
             yield "VACUUM", f"would delete {done}.{held}"
         case reason:
             yield "VACUUM", f"was not planned. {reason}"
+    match upkeep.log:
+        case LogState() as log:
+            at = "none" if log.checkpoint is None else f"version {log.checkpoint:,}"
+            expired = f" {counted(log.expired_files, 'file')} of the log have expired." if log.expired_files else ""
+            yield "Checkpoint", f"{at}; {counted(log.commits_after, 'commit')} behind it.{expired}"
+        case reason:
+            yield "Checkpoint", f"was not looked for. {reason}"
 
 
 # --- parts of all sections

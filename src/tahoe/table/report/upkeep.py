@@ -1,4 +1,4 @@
-"""What OPTIMIZE and VACUUM would do to a table now. Nothing is changed."""
+"""What OPTIMIZE, VACUUM and the upkeep of the log would do to a table now. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ import pyarrow as pa
 
 from tahoe.errors import DeltaError
 from tahoe.protocol.configuration.features import check_writable
-from tahoe.protocol.configuration.properties import DELETED_FILE_RETENTION
+from tahoe.protocol.configuration.properties import CHECKPOINT_INTERVAL, DELETED_FILE_RETENTION
+from tahoe.protocol.log.log_files import complete_checkpoints
 from tahoe.storage.env import branches
 from tahoe.table.cleanup.vacuum import VacuumRequest, vacuum
+from tahoe.table.commit.post_commit_hooks import expired_log_files
 from tahoe.table.layout.clustering import CubeBin, OrderRequest, order_of, plan_cubes
 from tahoe.table.layout.compaction import CompactionSettings, plan_bins, reasons
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
-from tahoe.table.report.figures import Compaction, Unneeded, Upkeep
+from tahoe.table.report.figures import Compaction, LogState, Unneeded, Upkeep
 from tahoe.table.versions.history import timeline, version_before
 from tahoe.table.versions.table_reader import TableReader
 
@@ -50,7 +52,9 @@ def upkeep(table: TableReader, snapshot: Snapshot) -> Upkeep:
             return str(error)
 
     return Upkeep(
-        compaction=or_reason(lambda: _compaction(snapshot)), unneeded=or_reason(lambda: _unneeded(table, snapshot))
+        compaction=or_reason(lambda: _compaction(snapshot)),
+        unneeded=or_reason(lambda: _unneeded(table, snapshot)),
+        log=or_reason(lambda: _log(snapshot)),
     )
 
 
@@ -70,6 +74,18 @@ def _compaction(snapshot: Snapshot) -> Compaction:
         worn_files=worn,
         target_bytes=settings.max_file_bytes,
         order=() if order is None else tuple(order.names),
+    )
+
+
+def _log(snapshot: Snapshot) -> LogState:
+    """The checkpoint that readers of the newest version begin with, and what has expired."""
+    checkpoints = complete_checkpoints(snapshot.log.list_files())
+    newest = max((found.version for found in checkpoints if found.version <= snapshot.version), default=None)
+    return LogState(
+        checkpoint=newest,
+        commits_after=snapshot.version - (-1 if newest is None else newest),
+        interval=CHECKPOINT_INTERVAL.get(snapshot.properties, table=snapshot.url),
+        expired_files=len(expired_log_files(snapshot)),
     )
 
 

@@ -1,0 +1,1 @@
+"""All tables below a folder, or in a catalog."""
