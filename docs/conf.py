@@ -77,11 +77,39 @@ _PLACED = {
 }
 
 
+# What people search for, by the page that answers, where the page uses other words.
+_ALSO_CALLED = {
+    "howto/erase": ("GDPR", "CCPA", "right to be forgotten", "personal data", "PII"),
+    "howto/retention": ("time to live", "TTL", "expire", "GDPR"),
+    "howto/several-writers": ("concurrent", "ConcurrentAppendException", "lock", "race condition", "parallel jobs"),
+    "howto/undo-a-mistake": ("rollback", "accidental delete", "recover", "backup"),
+    "howto/small-files": ("compaction", "too many files", "auto optimize", "bin packing"),
+    "howto/slow-queries": ("performance", "tuning", "data skipping", "slow"),
+    "howto/upsert": ("deduplicate", "insert or update"),
+    "howto/slowly-changing-dimension": ("SCD", "SCD2", "history table", "late data"),
+    "howto/audit": ("who changed", "lineage"),
+    "howto/equal-tables": ("compare", "regression test"),
+    "howto/other-programs": ("Trino", "Athena", "Snowflake", "BigQuery", "Polars", "compatibility"),
+    "howto/iceberg": ("UniForm", "Snowflake", "BigQuery", "Athena"),
+    "howto/catalog": ("Unity Catalog", "permissions", "multi-table transaction", "grant"),
+    "reference/writing": ("schema mismatch", "schema enforcement", "mergeSchema", "schema evolution"),
+    "reference/reading": ("time travel", "as of", "snapshot"),
+    "reference/layout": ("liquid clustering", "partition or cluster", "z-order"),
+    "reference/tags": ("branch", "bookmark", "savepoint"),
+    "consistency": ("ACID", "isolation", "concurrent", "serializable"),
+    "migrating": ("upgrade", "delta-spark 3", "delta-spark 4"),
+}
+
+
 def _prepared(app: Any, page: str, source: list[str]) -> None:
-    """Links to files outside of this folder become their names, and pages that no list names join the how-tos."""
+    """Links to files outside of this folder become their names, pages that no list names join the how-tos, and a page
+    is found by what it is also called.
+    """
     text = _OUTSIDE.sub(lambda link: link[0] if _is_page(page, link[0]) else f"{link[1]} (`{link[2]}`)", source[0])
     others = sorted(path.stem for path in DOCS.glob("*.md") if path.stem not in _PLACED)
-    source[0] = text.replace(_OTHERS, "\n".join(f"../{name}" for name in others))
+    text = text.replace(_OTHERS, "\n".join(f"../{name}" for name in others))
+    names = "".join(f"```{{index}} {name}\n```\n" for name in _ALSO_CALLED.get(page, ()))
+    source[0] = re.sub(r"\A(# .*\n)", rf"\1\n{names}", text) if names else text
 
 
 def _is_page(page: str, link: str) -> bool:

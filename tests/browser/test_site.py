@@ -64,3 +64,23 @@ def test_a_desk_shows_whole_lines_of_code_and_whole_tables(browser: Browser, pag
 
     assert list(found()) == []
     opened.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [
+        ("gdpr", "howto/erase"),
+        ("schema mismatch", "reference/writing"),
+        ("concurrent", "howto/several-writers"),
+        ("liquid clustering", "reference/layout"),
+        ("rollback", "howto/undo-a-mistake"),
+    ],
+)
+def test_the_search_finds_a_page_by_other_words(browser: Browser, pages: list[Path], words: str, page: str) -> None:
+    assert pages
+    opened = browser.new_page()
+    opened.goto(f"{(SITE / 'search.html').as_uri()}?q={words}")
+    opened.wait_for_selector("#search-results li a")
+    found = opened.eval_on_selector_all("#search-results li a", "links => links.slice(0, 5).map(link => link.href)")
+    assert any(f"/{page}.html" in link for link in found), found
+    opened.close()
