@@ -24,8 +24,9 @@ from tahoe._other_package import refuse_other_package as _refuse_other_package
 from tahoe._version import VERSION as _VERSION
 
 if _TYPE_CHECKING:
-    from tahoe import exceptions, tables
+    from tahoe import events, exceptions, tables
     from tahoe.catalog.catalog import Catalog
+    from tahoe.events.listeners import on
     from tahoe.programs.delta_names import install_as_delta
     from tahoe.spark.api.delta_table import DeltaTable, DeltaTableBuilder
     from tahoe.spark.api.session import configure, enable
@@ -45,12 +46,13 @@ _FOUND_IN = {
     "configure": "tahoe.spark.api.session",
     "enable": "tahoe.spark.api.session",
     "transaction": "tahoe.spark.api.transactions",
+    "on": "tahoe.events.listeners",
     "install_as_delta": "tahoe.programs.delta_names",
     "DeltaTable": "tahoe.spark.api.delta_table",
     "DeltaTableBuilder": "tahoe.spark.api.delta_table",
 }
 
-_MODULES = ("errors", "exceptions", "tables")
+_MODULES = ("errors", "events", "exceptions", "tables")
 
 __all__ = [
     "Catalog",
@@ -63,8 +65,10 @@ __all__ = [
     "configure",
     "enable",
     "errors",
+    "events",
     "exceptions",
     "install_as_delta",
+    "on",
     "sql",
     "tables",
     "transaction",
@@ -80,7 +84,9 @@ if (
         "__version__",
         "cache",
         "errors",
+        "events",
         "exceptions",
+        "on",
     ]  # a list of its own would mislead type checkers
 
 if any(_find_spec(package) is None for package in ("sqlalchemy", "alembic")):

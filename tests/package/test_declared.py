@@ -26,6 +26,7 @@ EXTRAS = {
         {name: {name} for name in ("sqlalchemy", "alembic", "starlette", "uvicorn")},
     ),
     "catalog-roles": ("tahoe.catalog.server.roles", {"boto3": {"boto3", "botocore"}}),
+    "otel": ("tahoe.events.", {"opentelemetry-api": {"opentelemetry"}}),
     "pandas": ("tahoe.table", {"pandas": {"pandas"}}),
     "polars": ("tahoe.table", {"polars": {"polars"}}),
     "sql": ("tahoe.cli.duckdb_queries", {"duckdb": {"duckdb"}}),

@@ -11,7 +11,7 @@ import pytest
 
 import tahoe
 
-WITHOUT_SPARK = {"Catalog", "Snapshot", "Table", "__version__", "cache", "errors", "exceptions"}
+WITHOUT_SPARK = {"Catalog", "Snapshot", "Table", "__version__", "cache", "errors", "events", "exceptions", "on"}
 WITH_SPARK = {
     "DeltaTable",
     "DeltaTableBuilder",
@@ -24,7 +24,7 @@ WITH_SPARK = {
 }
 
 
-@pytest.mark.parametrize("module", ["tahoe", "tahoe.errors", "tahoe.exceptions", "tahoe.tables"])
+@pytest.mark.parametrize("module", ["tahoe", "tahoe.errors", "tahoe.events", "tahoe.exceptions", "tahoe.tables"])
 def test_a_public_module_shows_what_users_call_and_nothing_else(module: str) -> None:
     found = import_module(module)
     assert set(dir(found)) == set(found.__all__)

@@ -123,5 +123,5 @@ def test_every_variable_of_the_suites_is_listed() -> None:
     }
     page = (ROOT / "docs" / "TESTING.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"`(TAHOE_[A-Z0-9_]+)`", "\n".join(re.findall(r"^\| `TAHOE.*?\|", page, re.MULTILINE))))
-    for_users = {"TAHOE_FULL_TRACEBACKS", "TAHOE_CACHE", "TAHOE_CACHE_SIZE"}
+    for_users = {"TAHOE_FULL_TRACEBACKS", "TAHOE_CACHE", "TAHOE_CACHE_SIZE", "TAHOE_OPENTELEMETRY"}
     assert used_names - for_users - {"TAHOE_"} == listed

@@ -44,6 +44,7 @@ from tahoe.errors import (
     ExternalTableError,
     SchemaNotEmptyError,
 )
+from tahoe.events.listeners import background_job
 from tahoe.protocol.configuration.properties import SYMLINK_MANIFESTS
 from tahoe.protocol.log.log_files import LOG_FOLDER
 from tahoe.protocol.types.schema import Struct
@@ -378,7 +379,8 @@ class Catalog:
         if not changes.is_closed:
             changes.commit()
         for entry, commits in changes.written:
-            in_background(partial(_after_block, self.open(entry.id, entry.url), commits))
+            work = partial(_after_block, self.open(entry.id, entry.url), commits)
+            in_background(background_job("after_block", entry.url, commits[-1].version if commits else None, work))
 
     # --- the database
 
@@ -443,8 +445,8 @@ class _Publishing(Watch):
 
     store: ManagedStore
 
-    def committed(self, url: str, version: int) -> None:  # noqa: ARG002
-        in_background(partial(self.store.publish_behind, version))
+    def committed(self, url: str, version: int) -> None:
+        in_background(background_job("publish", url, version, partial(self.store.publish_behind, version)))
 
 
 def _store_at(store: ManagedStore, others: Callable[[str], Store], url: str) -> Store:

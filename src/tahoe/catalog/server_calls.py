@@ -22,6 +22,7 @@ from tahoe.errors import (
     SchemaNotEmptyError,
     SchemaNotFoundError,
 )
+from tahoe.events.listeners import told_retry
 
 UNITY = "/api/2.1/unity-catalog"
 _TIMEOUT_SECONDS = 60
@@ -91,6 +92,7 @@ class ServerCalls:
                 if waited > _WAIT_SECONDS_MAX:
                     raise CatalogUnavailableError(url=self.url, detail=str(busy)) from busy
                 time.sleep(busy.retry_seconds)
+                told_retry("catalog", self.url, lost + 1, busy.retry_seconds, "TOO_MANY_REQUESTS")
             except _Refused as refused:
                 if refused.code in outcomes:
                     return refused.told
@@ -98,11 +100,13 @@ class ServerCalls:
                     detail = f"an answer was lost, and the repeated call was refused: {refused.message}"
                     raise CatalogUnavailableError(url=self.url, detail=detail) from refused
                 raise CatalogRefusedError(url=self.url, code=refused.code, detail=refused.message) from refused
-            except CatalogUnavailableError:
+            except CatalogUnavailableError as error:
                 lost += 1
                 if lost == _ATTEMPTS:
                     raise
-                time.sleep(_PAUSE_SECONDS * 2 ** (lost - 1))
+                pause_seconds = _PAUSE_SECONDS * 2 ** (lost - 1)
+                time.sleep(pause_seconds)
+                told_retry("catalog", self.url, lost, pause_seconds, error)
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None, query: Mapping[str, str]) -> dict[str, Any]:
         at = f"{self.url}{self.prefix}{urllib.parse.quote(path)}"

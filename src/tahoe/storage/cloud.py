@@ -44,6 +44,7 @@ from tahoe.errors import (
     StorageUnavailableError,
 )
 from tahoe.errors.root import cause_text
+from tahoe.events.listeners import told_retry
 from tahoe.storage.cloud_options import client_environment, cloud_config, credentials_missing, foreign_endpoint
 from tahoe.storage.env import (
     Fetched,
@@ -476,7 +477,9 @@ def _repeated(ask: Callable[[], _Answer], *, writes: bool = False) -> _Answer:
             if attempt == _ATTEMPTS_MAX - 1 or time.monotonic() >= deadline:
                 raise
             unanswered = error
-        time.sleep(_FIRST_PAUSE.total_seconds() * 2**attempt)
+        pause_seconds = _FIRST_PAUSE.total_seconds() * 2**attempt
+        time.sleep(pause_seconds)
+        told_retry("storage", str(unanswered.parameters["table"]), attempt + 1, pause_seconds, unanswered)
     raise AssertionError("the last attempt returns or raises")
 
 

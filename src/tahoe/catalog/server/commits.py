@@ -28,6 +28,7 @@ from tahoe.catalog.server.infos import Json
 from tahoe.catalog.server.refusals import Refusal, conflict, invalid, not_found, unimplemented
 from tahoe.catalog.server.securables import Found, require, table_by_id
 from tahoe.catalog.server.service import Known
+from tahoe.events.listeners import background_job
 from tahoe.protocol.log.log_files import STAGED_FOLDER, commit_key
 from tahoe.storage.background import in_background
 from tahoe.storage.managed import ManagedStore
@@ -193,7 +194,9 @@ def definition_after(call: Call, asked: Asked) -> Known:
 def ratified_now(call: Call, asked: Asked, after: Known) -> None:
     """What follows once the commits of a table are ratified."""
     call.service.learn(asked.found.row["id"], after)
-    in_background(partial(asked.store.publish_behind, asked.proposed[-1].commit.version))
+    newest = asked.proposed[-1].commit.version
+    publish = partial(asked.store.publish_behind, newest)
+    in_background(background_job("publish", asked.store.url, newest, publish))
 
 
 def are_ratified(asked: Asked) -> bool:

@@ -134,7 +134,7 @@ def _show_partitions(gateway: Gateway, target: JavaObject, table: Table, plan: J
     given = gateway.array(gateway.java_class("java.lang.String"), names)
     # There may be a million rows: they cross the gateway in one message.
     return target.partitions(
-        given, spec.get().ident() if spec.isDefined() else None, message_of(partitions_of(snapshot.scan()))
+        given, spec.get().ident() if spec.isDefined() else None, message_of(partitions_of(snapshot.full_scan))
     )
 
 

@@ -28,6 +28,7 @@ from tahoe.spark.writing.write_inputs import reads_table
 from tahoe.sql.queries import only_query
 from tahoe.table.reading.physical_rows import partition_row
 from tahoe.table.reading.read_set import RowsRead
+from tahoe.table.reading.snapshot import chosen_files
 
 
 def _rows_where(rows: DataFrame, condition: Column) -> DataFrame:
@@ -85,7 +86,7 @@ class Search:
     def size_bytes(self, rows: DataFrame) -> int:
         """The size of the files that a query on `rows` reads. Plans the query."""
         self.predicate = self._predicate_of(rows)  # so that no other query is planned for it
-        return self.change.snapshot.scan(self.predicate).size_bytes
+        return chosen_files(self.change.snapshot, self.predicate).size_bytes
 
     @cached_property
     def has_subquery(self) -> bool:
@@ -114,7 +115,7 @@ class Search:
     @cached_property
     def is_ruled_out(self) -> bool:
         """Whether the condition, as it was before optimisation, excludes every file."""
-        return not self.change.snapshot.scan(self.whole).kept_files
+        return not chosen_files(self.change.snapshot, self.whole).kept_files
 
     def _as_in_schema(self, column: ColumnPath) -> ColumnPath:
         """The column, spelled as in the schema. Spark reports names as the user typed them."""
@@ -132,7 +133,9 @@ class Search:
         """The files for whose partition values the condition is true. Requires `is_about_partitions`."""
         snapshot, predicate = self.change.snapshot, self.whole
         return [
-            add for add in snapshot.scan(predicate).adds() if evaluate(predicate, partition_row(snapshot, add)) is True
+            add
+            for add in chosen_files(snapshot, predicate).adds()
+            if evaluate(predicate, partition_row(snapshot, add)) is True
         ]
 
     def positions(self, materialised: DataFrame | None = None) -> Positions:
@@ -141,7 +144,7 @@ class Search:
         """
         if materialised is not None:
             return positions_in(gathered_from(materialised, ROW_POSITION, are_few=are_few(self.change.snapshot)))
-        if self.is_ruled_out or not self.change.snapshot.scan(self.predicate).kept_files:
+        if self.is_ruled_out or not chosen_files(self.change.snapshot, self.predicate).kept_files:
             return Positions({}, 0)
         self._executed = self._query
         return positions_in(self._query.toArrow())

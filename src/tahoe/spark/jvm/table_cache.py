@@ -56,7 +56,7 @@ from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.answers import left_of
 from tahoe.table.reading.limits import needed
 from tahoe.table.reading.scan import Scan, may_match, part_of
-from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.reading.snapshot import Snapshot, chosen_files
 from tahoe.table.table import Table
 from tahoe.table.versions.change_feed import ChangeFeed, FeedRange, load_feed
 
@@ -415,7 +415,7 @@ def _scan_for(purpose: Purpose, snapshot: Snapshot, predicate: Predicate, within
 
 
 def _scan(snapshot: Snapshot, predicate: Predicate, within: str | None) -> Scan:
-    scan = snapshot.scan(None if predicate == TRUE else predicate)
+    scan = chosen_files(snapshot, None if predicate == TRUE else predicate)
     numbers = None if within is None else _numbers_in(within)
     return scan if numbers is None else scan.within(numbers)
 

@@ -23,6 +23,7 @@ from functools import reduce
 from pyspark.sql import DataFrame
 
 from tahoe.errors import InvalidOptionError, UnsupportedOperationError
+from tahoe.events.listeners import now
 from tahoe.protocol.types.predicate import Predicate
 from tahoe.spark.configuration import setting_names
 from tahoe.spark.configuration.flags import parse_flag
@@ -47,6 +48,7 @@ from tahoe.spark.reading.deletion_vectors import marked_rows, unmarked_rows
 from tahoe.spark.reading.filters import predicate_of
 from tahoe.spark.reading.metadata_columns import Output, output_of
 from tahoe.spark.reading.scan import Reader, Selection, has_vectors, partition_schema
+from tahoe.table.reading.scan import told_plan
 from tahoe.table.versions.change_feed import (
     PART_NAMES,
     AskedRange,
@@ -169,11 +171,11 @@ def plan_change_feed(
         data, output, filters: in JSON, the schema after column pruning, the columns that the query uses, and conditions
             that hold for every row it uses; see `planning.plan_scan`.
     """
-    feed_range = Selection.decode(versions).changes
+    begun, feed_range = now(), Selection.decode(versions).changes
     assert isinstance(feed_range, FeedRange)
     feed = feed_of(table_of_key(gateway.spark, table), feed_range)
     remember(feed.snapshot)  # so that the error for a missing file can name the table
-    reader = _FeedReader(gateway, table, feed, name or feed.url, data)
+    reader = _FeedReader(gateway, table, feed, name or feed.url, data, begun)
     if feed_range.kind == "recorded":
         rows = reader.rows(output_of(output, None), predicate_of(filters))
     else:
@@ -183,21 +185,29 @@ def plan_change_feed(
 
 @dataclass(frozen=True, slots=True)
 class _FeedReader:
-    """Reads the rows of a feed for one query."""
+    """Reads the rows of a feed for one query.
+
+    Attributes:
+        begun: when its planning began, by `tahoe.events.listeners.now`.
+    """
 
     gateway: Gateway
     key: str
     feed: ChangeFeed
     name: str
     data: str
+    begun: float
 
     def rows(self, output: Output, predicate: Predicate) -> DataFrame:
         """The union of the parts' scans. Parts without files after skipping are left out, but at least one part is
         kept.
         """
-        names = [name for name in PART_NAMES if scan_of(self.feed.part(name), predicate).kept_files] or ["whole"]
+        scans = {name: scan_of(self.feed.part(name), predicate) for name in PART_NAMES}
+        names: list[PartName] = [name for name in PART_NAMES if scans[name].kept_files] or ["whole"]
         first, *others = (self._part_rows(name, output, predicate) for name in names)
-        return reduce(lambda union, rows: union.unionAll(rows), others, first)
+        rows = reduce(lambda union, rows: union.unionAll(rows), others, first)
+        told_plan(self.feed.range.end, list(scans.values()), self.begun, engine="spark", purpose="changes")
+        return rows
 
     def _part_rows(self, part: PartName, output: Output, predicate: Predicate) -> DataFrame:
         """The rows of one part of a feed. In the part `remarked`, the deletion vectors mark the rows that changed, so

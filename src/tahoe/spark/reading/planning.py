@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tahoe.errors import InvalidOptionError, SchemaChangedError
+from tahoe.events.listeners import now
 from tahoe.protocol.configuration.row_tracking import METADATA
 from tahoe.protocol.types.schema import Array, DataType, Field, Map, Struct, parse_schema
 from tahoe.spark.configuration.option_names import OptionContext, warn_of_unknown
@@ -39,6 +40,7 @@ from tahoe.spark.reading.filters import predicate_of
 from tahoe.spark.reading.metadata_columns import Output, output_of
 from tahoe.spark.reading.native import fallback
 from tahoe.spark.reading.scan import Reader, has_vectors, label_of, message_of, partition_schema, relation_of
+from tahoe.table.reading.scan import Scan, told_plan
 from tahoe.table.reading.snapshot import Snapshot
 
 # --- analysis
@@ -118,8 +120,13 @@ def plan_scan(
     Raises:
         SchemaChangedError: the newest version does not have the columns with which the query was analysed.
     """
-    reader = _reader(gateway, analysed, version, data, output, filters)
-    return _java_plan(_with_limit(reader, limit, options) if limit else reader, output)
+    begun, reader = now(), _reader(gateway, analysed, version, data, output, filters)
+    if limit:
+        reader = _with_limit(reader, limit, options)
+    planned = _java_plan(reader, output)
+    purpose = "rows" if reader.purpose is None else "limit"
+    told_plan(reader.snapshot.version, [_scan(reader)], begun, engine="spark", purpose=purpose)
+    return planned
 
 
 def _with_limit(reader: Reader, limit_json: str, options: Mapping[str, str]) -> Reader:
@@ -154,13 +161,14 @@ def answer(
     Raises:
         SchemaChangedError: as for `plan_scan`.
     """
-    reader = _reader(gateway, analysed, version, data, output, filters)
+    begun, reader = now(), _reader(gateway, analysed, version, data, output, filters)
     log_answer = answers.answer_from_log(reader, aggregation) if answers.are_wanted(gateway, options) else None
     java_answer, version = gateway.java_class("delta.Answered"), reader.snapshot.version
     if log_answer is None:
         return java_answer(version, None, "", "", False, "", None)  # no rows: the log does not answer
     rest = replace(reader, purpose=log_answer.question)  # leaves out the files that the log has answered
     rest_plan = _java_plan(rest, output) if log_answer.left.kept_files else None
+    told_plan(version, [log_answer.left], begun, engine="spark", purpose="aggregate")
     return java_answer(
         version, message_of(log_answer.rows), *log_answer.shape, log_answer.label(reader.name), rest_plan
     )
@@ -190,12 +198,15 @@ def _reader(gateway: Gateway, analysed: AnalysedTable, version: int, data: str, 
     return replace(reader, fallback=reason) if reason else replace(reader, is_native=True, mapped=mapped)
 
 
+def _scan(reader: Reader) -> Scan:
+    return scan_of(reader.snapshot, reader.predicate, reader.within, reader.purpose)
+
+
 def _java_plan(reader: Reader, output: str) -> JavaObject:
     """A `delta.Planned`: a selection of files if Spark's own scan of them returns the rows; else a plan that applies
     deletion vectors, computes hidden columns or renames columns.
     """
-    gateway, snapshot, within = reader.gateway, reader.snapshot, reader.within
-    scan = scan_of(snapshot, reader.predicate, within, reader.purpose)
+    gateway, snapshot, within, scan = reader.gateway, reader.snapshot, reader.within, _scan(reader)
     java_planned = gateway.java_class("delta.Planned")
     query_output = _output(snapshot, output)
     reads_vectors = has_vectors(scan)

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pyspark.sql.types import NullType
 
 from tahoe.errors import InvalidOptionError, StreamOutputModeError, StreamVoidColumnError
+from tahoe.events.kinds import StreamBatch
+from tahoe.events.listeners import emit, now
 from tahoe.spark.configuration.option_names import OptionContext
 from tahoe.spark.dml.write import Batch, write_batch
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
@@ -94,6 +96,7 @@ def write_microbatch(
         DeltaError: see `tahoe.spark.dml.write.save`.
         Nothing was committed then.
     """
+    begun, path = now(), _path(options)
     asked = Batch(
         rows=batch_rows(gateway, data),
         plan=frame_of(data, gateway.spark),
@@ -105,5 +108,16 @@ def write_microbatch(
     )
     void = next((f.name for f in asked.rows.schema if holds(f.dataType, lambda kind: isinstance(kind, NullType))), None)
     if void is not None:
-        raise StreamVoidColumnError(column=void, table=_path(options))
-    write_batch(gateway.spark, _path(options), asked)
+        raise StreamVoidColumnError(column=void, table=path)
+    version = write_batch(gateway.spark, path, asked)
+    emit(
+        StreamBatch,
+        lambda: StreamBatch(
+            table=open_table(gateway.spark, path, options).url,
+            duration_seconds=now() - begun,
+            side="sink",
+            version=version,
+            query=query,
+            batch=batch,
+        ),
+    )

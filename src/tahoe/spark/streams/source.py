@@ -7,7 +7,7 @@ files, marked as a part of a stream, which the optimizer's rule plans like any o
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
@@ -22,7 +22,9 @@ from tahoe.errors import (
     UnsupportedOperationError,
     VersionNotFoundError,
 )
-from tahoe.protocol.streams.stream_offset import StreamOffset, parse_offset
+from tahoe.events.kinds import StreamBatch
+from tahoe.events.listeners import emit, now
+from tahoe.protocol.streams.stream_offset import BASE, StreamOffset, parse_offset
 from tahoe.protocol.types.schema import Struct
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.hadoop_store import qualified_url
@@ -169,7 +171,9 @@ def open_source(gateway: Gateway, options: Mapping[str, str], given: JavaObject,
         start = replace(start, event_time=event_time(gateway, snapshot, plan_of(gateway, query.id), options))
     number = str(next(_numbers))
     stream = (FeedStream if source_options.feed else TableStream)(snapshot, start, newest)
-    _sources[number] = _Source(gateway=gateway, key=key_of(newest.url, options), given=given, stream=stream)
+    _sources[number] = _Source(
+        gateway=gateway, key=key_of(newest.url, options), given=given, stream=stream, query=query.id
+    )
     limits = (_NO_LIMIT if limit is None else limit for limit in (source_options.max_files, source_options.max_bytes))
     columns = gateway.struct_of_json(columns_of(snapshot).to_json())
     return gateway.java_class("delta.StreamSource")(number, columns, f"DeltaSource[{newest.url}]", *limits)
@@ -242,6 +246,7 @@ class _Source:
     """The source of a running query.
 
     Attributes:
+        query: the query's id.
         ends_now: whether the query reads up to the newest version of its start (the trigger AvailableNow).
         last: that end, once it is known.
         held: the names of the snapshots of the last two batches.
@@ -251,6 +256,7 @@ class _Source:
     key: str
     given: JavaObject
     stream: Stream[Any]
+    query: str
     ends_now: bool = False
     last: StreamOffset | None = None
     held: list[list[str]] = field(default_factory=list)
@@ -272,6 +278,24 @@ class _Source:
             frame
             if portion.rows is None
             else frame.where(predicate_column(portion.rows.predicate(), portion.snapshot.schema))
+        )
+
+    def told(self, portions: Sequence[Portion], last: StreamOffset, begun: float) -> StreamBatch:
+        """The event of a batch that ends at an offset."""
+        scans = [
+            scan if portion.numbers is None else scan.within(portion.numbers.tolist())
+            for portion in portions
+            for scan in (portion.snapshot.full_scan,)
+        ]
+        is_before = last.index == BASE and not last.is_initial  # nothing of the version itself is read
+        return StreamBatch(
+            table=self.stream.snapshot.url,
+            duration_seconds=now() - begun,
+            side="source",
+            version=last.version - is_before,
+            query=self.query or None,
+            files_read=sum(scan.kept_files for scan in scans),
+            bytes_read=sum(scan.size_bytes for scan in scans),
         )
 
     def release(self, kept: int) -> None:
@@ -319,7 +343,7 @@ def committed(number: str, end: str) -> None:
 
 def batch(number: str, start: str | None, stop: str) -> JavaObject:
     """The rows between two offsets, as a streaming `Dataset`."""
-    source = _sources[number]
+    begun, source = now(), _sources[number]
     first, last = source.offset(start), source.offset(stop)
     assert last is not None
     portions = [] if first == last else source.stream.portions(first, last)
@@ -329,6 +353,7 @@ def batch(number: str, start: str | None, stop: str) -> JavaObject:
     source.held.append(names)
     frames = [source.frame(portion, names) for portion in portions or [source.stream.nothing(last)]]
     source.release(2)
+    emit(StreamBatch, lambda: source.told(portions, last, begun))
     return dataset(reduce(lambda union, frame: union.unionAll(frame), frames))
 
 

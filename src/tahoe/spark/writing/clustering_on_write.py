@@ -91,7 +91,7 @@ class CubeOnWrite:
             return 1
         target = TARGET_FILE_SIZE.get(self.plan.metadata.configuration, table=self.plan.url) or self.asked.file_bytes
         snapshot, is_added = self.plan.snapshot, self.plan.request.mode == "append"
-        before = snapshot.scan().size_bytes if snapshot is not None and is_added else 0
+        before = snapshot.full_scan.size_bytes if snapshot is not None and is_added else 0
         return cube_leaves(size, before + size, target)
 
     def tagged(self, file: WrittenFile) -> WrittenFile:

@@ -23,6 +23,7 @@ from tahoe.errors import (
     UnreadableFooterError,
     UnsupportedOperationError,
 )
+from tahoe.events.listeners import background_job
 from tahoe.protocol.configuration.column_mapping import mapping_mode
 from tahoe.protocol.configuration.features import supports
 from tahoe.protocol.configuration.properties import STRING_PREFIX_LENGTH
@@ -197,7 +198,7 @@ def _commit(table: TableReader, request: ConvertRequest, found: Survey) -> Conve
         version = adopt(table, lambda newest: adoption if newest is None else None)
     if version is None:  # another writer has made a table of the folder meanwhile
         return ConvertReport()
-    table.env.background(lambda: _checkpoint(table, version))
+    table.env.background(background_job("after_convert", table.url, version, lambda: _checkpoint(table, version)))
     return ConvertReport(
         version=version, files=len(adds), size_bytes=sum(add.size_bytes for add in adds), skipped=found.skipped
     )

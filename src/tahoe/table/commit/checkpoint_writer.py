@@ -12,7 +12,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, BinaryIO, Literal, TypeAlias, cast
 
@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from tahoe._cached import cached_property
 from tahoe.errors import CorruptCheckpointError, MissingVersionError
+from tahoe.events.listeners import now
 from tahoe.protocol.configuration import properties
 from tahoe.protocol.configuration.column_mapping import physical_path, physical_schema, stored_name
 from tahoe.protocol.configuration.features import setting
@@ -48,6 +49,7 @@ from tahoe.table.arrow.parquet import IN_ONE_GO_ROWS_MAX
 from tahoe.table.arrow.statistics import STATS_PARSED, parsed_statistics, texts_of_parsed
 from tahoe.table.arrow.temporary import temporary_disk_named
 from tahoe.table.arrow.types import arrow_type
+from tahoe.table.commit.commit_events import told_checkpoint
 from tahoe.table.commit.file_order import order_of
 from tahoe.table.commit.kept_sidecars import KeptSidecars, kept_sidecars
 from tahoe.table.log.checkpoint import TOMBSTONE, read_checkpoint, read_tombstones, tombstones
@@ -133,6 +135,7 @@ class _Writer:
     snapshot: Snapshot
     with_tombstones: bool
     keeps_sidecars: bool = False
+    begun: float = field(default_factory=now)
 
     def write(self, top_level: TopLevel, classic_name: bool) -> Checkpoint:
         snapshot = self.snapshot
@@ -179,6 +182,7 @@ class _Writer:
                 version=snapshot.version, size=size, size_bytes=all_bytes, num_of_add_files=files["add"]
             )
             self._put(log_files.LAST_CHECKPOINT, encode_last_checkpoint(hint))
+        told_checkpoint(snapshot, self.begun, is_v2=self._is_v2, files=files["add"], size_bytes=all_bytes)
         return self._checkpoint(key)
 
     def _checkpoint(self, key: str) -> Checkpoint:
@@ -483,14 +487,10 @@ def _row_groups(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
 
 
 # Columns with many repeated values. Paths and statistics hardly repeat.
-_REPEATED = [
-    "add.partitionValues.key_value.key",
-    "add.partitionValues.key_value.value",
-    "add.dataChange",
-    "add.clusteringProvider",
-    "remove.partitionValues.key_value.key",
-    "remove.partitionValues.key_value.value",
+_OF_PARTITIONS = [
+    f"{action}.partitionValues.key_value.{part}" for action in ("add", "remove") for part in ("key", "value")
 ]
+_REPEATED = [*_OF_PARTITIONS, "add.dataChange", "add.clusteringProvider"]
 
 
 def _ms(duration: Any) -> int:

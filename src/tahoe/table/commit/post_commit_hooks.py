@@ -14,6 +14,7 @@ from datetime import timedelta
 import pyarrow.compute as pc
 
 from tahoe.errors import CommitGoneError, DeltaError, InvalidOptionError
+from tahoe.events.listeners import background_job
 from tahoe.protocol.configuration import properties
 from tahoe.protocol.configuration.features import setting, supports
 from tahoe.protocol.log import log_files
@@ -77,9 +78,13 @@ def after_commit(log: Log, base: Snapshot | None, version: int, actions: Sequenc
             recreated meanwhile.
     """
 
+    told = background_job(
+        "after_commit", log.url, version, lambda: _after_commit(log, base, version, actions, size_bytes)
+    )
+
     def work() -> None:
         try:
-            _after_commit(log, base, version, actions, size_bytes)
+            told()
         except Exception as error:
             if _is_there_still(log, version):
                 _logger.warning(

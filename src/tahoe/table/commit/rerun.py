@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tahoe.errors import DataFileMissingError, DeltaConcurrentModificationException, DeltaError
+from tahoe.events.listeners import told_retry
 from tahoe.storage.env import Env
 
 Result = TypeVar("Result")
@@ -48,8 +49,10 @@ def run_again(
                     times = f"The command was run {retries + 1} times"
                     error.add_note(f"{times}, and each time another commit was in conflict with it.")
                 raise
-            env.sleep(env.random() * _PAUSE_SECONDS * 2**retries)
+            pause_seconds = env.random() * _PAUSE_SECONDS * 2**retries
+            env.sleep(pause_seconds)
             retries += 1
+            told_retry("command", env.store.url, retries, pause_seconds, error)
 
 
 def _may_rerun(env: Env, error: DeltaError, read_newest_version: Callable[[], int]) -> bool:

@@ -22,6 +22,7 @@ from tahoe.errors import (
     WriteAlreadyRecordedError,
 )
 from tahoe.errors.root import cause_text
+from tahoe.events.listeners import now
 from tahoe.protocol.changes.assigned_numbers import assigned_row_ids
 from tahoe.protocol.changes.column_values import moved_high_water_marks
 from tahoe.protocol.changes.conflict import Intent, Isolation, Winner, find_conflict
@@ -54,6 +55,7 @@ from tahoe.protocol.statistics import moved_rows
 from tahoe.protocol.statistics.moved_rows import MovedRows
 from tahoe.storage.env import Env
 from tahoe.table.commit.carried_deletions import FileChanges, behind_compaction, behind_deletions
+from tahoe.table.commit.commit_events import CommitEvents
 from tahoe.table.commit.continuity import CommitMismatch, check_base, check_follows, gone
 from tahoe.table.commit.post_commit_hooks import after_commit
 from tahoe.table.commit.row_deletions import RowDeletion, num_records, rebased, with_row_ids_of, write_deletions
@@ -138,18 +140,28 @@ class Transaction:
             CommitOutcomeUnknownError: the storage did not tell whether the commit was written.
             CommitAttemptsExceededError: other writers won every attempt.
         """
+        told = CommitEvents(self.log, self.read_version, self.operation, self.metrics)
+        try:
+            return self._commit(told)
+        except Exception as error:
+            told.failed(error)
+            raise
+
+    def _commit(self, told: CommitEvents) -> int:
         mine = replace(self, txn_id=self.log.env.new_id())
         deletions = mine._write_deletions(self.read_version)
         for attempt in range(COMMIT_ATTEMPTS_MAX):
             version = mine._next_version
             check_base(self.log, self.base)
-            if mine._put(version, deletions):
+            if mine._put(version, deletions, told):
                 return version
+            lost_at = now()
             # before the rebase: what wins meanwhile would win the next attempt as well
             self.log.env.sleep(
                 self.log.env.random() * min(_BACKOFF_SECONDS * 2 ** min(attempt, 10), _BACKOFF_SECONDS_MAX)
             )
             before, mine = mine, mine._rebased()
+            told.lost(version, lost_at, mine.last_winner)
             if mine.deletions is not before.deletions or mine.copies is not before.copies:
                 self.log.env.discard(self.vector_files)
                 self.vector_files.clear()
@@ -163,7 +175,7 @@ class Transaction:
     def _write_deletions(self, version: int) -> list[Action]:
         return write_deletions(self.log, [*self.deletions.values(), *self.copies.values()], version, self.vector_files)
 
-    def _put(self, version: int, deletions: Sequence[Action]) -> bool:
+    def _put(self, version: int, deletions: Sequence[Action], told: CommitEvents) -> bool:
         """Try to put a version; False if another writer has put it."""
         env = self.log.env
         with_vectors = {deletion.file.path for deletion in self.copies.values()}
@@ -174,28 +186,17 @@ class Transaction:
         env.watch.before_put()
         match put_commit(env, version, data):
             case Committed():
-                self._check_follows(version, data)
+                _check_follows(self, version, data)
                 env.watch.committed(self.log.url, version)
                 env.watch.made(partial(_committed_again, self))
                 after_commit(self.log, self.base, version, actions, len(data))
+                told.committed(version, actions, len(data))
                 return True
             case Lost():
                 env.watch.lost()
                 return False
             case unknown:
-                raise self._in_doubt(version, unknown.error) from unknown.error
-
-    def _check_follows(self, version: int, data: bytes) -> None:
-        try:
-            won = () if self.last_winner is None else self.last_winner.actions
-            check_follows(self.log, version, data, base=self.base, winner=self.last_winner_file, won=won)
-        except CommitMismatch as error:
-            raise self._in_doubt(version, error) from error
-
-    def _in_doubt(self, version: int, reason: Exception) -> CommitOutcomeUnknownError:
-        return CommitOutcomeUnknownError(
-            table=self.log.url, version=version, txn_id=self.txn_id, detail=cause_text(reason)
-        )
+                raise _in_doubt(self, version, unknown.error) from unknown.error
 
     @cached_property
     def isolation(self) -> Isolation:
@@ -422,6 +423,18 @@ class Transaction:
         files = [a for a in self.actions if isinstance(a, Add | Remove)]
         is_append = bool(files) and all(isinstance(a, Add) and a.data_change for a in files)
         return is_append and not self.intent.reads_table and not self.deletions
+
+
+def _check_follows(mine: Transaction, version: int, data: bytes) -> None:
+    try:
+        won = () if mine.last_winner is None else mine.last_winner.actions
+        check_follows(mine.log, version, data, base=mine.base, winner=mine.last_winner_file, won=won)
+    except CommitMismatch as error:
+        raise _in_doubt(mine, version, error) from error
+
+
+def _in_doubt(mine: Transaction, version: int, reason: Exception) -> CommitOutcomeUnknownError:
+    return CommitOutcomeUnknownError(table=mine.log.url, version=version, txn_id=mine.txn_id, detail=cause_text(reason))
 
 
 def _committed_again(transaction: Transaction, env: Env) -> int:

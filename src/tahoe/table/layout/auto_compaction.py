@@ -147,7 +147,7 @@ def compact_after(
         what was done; None if nothing was done.
     """
     try:
-        if not settings.follows(new) or not files_to_compact(table.snapshot().scan(), new, settings).kept_files:
+        if not settings.follows(new) or not files_to_compact(table.snapshot().full_scan, new, settings).kept_files:
             return None
         request = OptimizeRequest(
             select=lambda scan: files_to_compact(scan, new, settings),

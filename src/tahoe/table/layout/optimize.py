@@ -37,7 +37,7 @@ from tahoe.table.layout.statistics import AnalyzeRequest, compute_absent
 from tahoe.table.log.vacuum_starts import vacuum_cutoff_ms
 from tahoe.table.reading.footers_mask import footers_mask
 from tahoe.table.reading.scan import Scan
-from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.reading.snapshot import Snapshot, chosen_files
 from tahoe.table.transactions.fitting_files import lacks_nested_ids
 from tahoe.table.versions.table_reader import TableReader
 from tahoe.table.writing.planning import plan_existing
@@ -245,7 +245,7 @@ def optimize(
     only_compacts = request.operation == REORG or request.is_auto
     order = None if only_compacts else order_of(snapshot, request.order, request.predicates)
     plan = _plan(table, snapshot, request)
-    scan = request.select(snapshot.scan(request.filter))
+    scan = request.select(chosen_files(snapshot, request.filter))
     bins = _bins(scan, request, order, iter(table.env.new_id, None))
     report = OptimizeReport(files_considered=scan.kept_files, bins=len(bins), began_ms=began_ms, order=order)
     if dry_run:
@@ -283,7 +283,9 @@ def _as_planned(
     report: OptimizeReport, snapshot: Snapshot, bins: Sequence[Bin], settings: CompactionSettings
 ) -> OptimizeReport:
     """The report of a dry run."""
-    small, worn = reasons(snapshot.scan().within([number for one_bin in bins for number in one_bin.numbers]), settings)
+    small, worn = reasons(
+        snapshot.full_scan.within([number for one_bin in bins for number in one_bin.numbers]), settings
+    )
     planned = _with_bins(
         report, [_Done(bin=one_bin, removed=_adds(snapshot, one_bin.numbers), written=()) for one_bin in bins]
     )

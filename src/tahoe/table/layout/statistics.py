@@ -40,7 +40,7 @@ from tahoe.table.log.file_parts import MemoryPart
 from tahoe.table.log.live_files import LiveFiles
 from tahoe.table.reading.rows import data_files
 from tahoe.table.reading.scan import Scan, chosen_of, statistics_of
-from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.reading.snapshot import Snapshot, chosen_files
 from tahoe.table.versions.table_reader import TableReader
 from tahoe.table.writing.footers import IndexedColumn, indexed_columns
 from tahoe.table.writing.planning import plan_existing
@@ -130,7 +130,7 @@ def compute_statistics(
     if planned is not None:
         check_same_table(planned, snapshot)
     _check_writable(table, snapshot)
-    scan = snapshot.scan(request.filter)
+    scan = chosen_files(snapshot, request.filter)
     columns = [c for c in _columns(snapshot) if has_statistics(c)]
     numbers = _files_to_measure(scan, columns, request)
     report = AnalyzeReport(files_considered=scan.kept_files, files_examined=len(numbers))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tahoe.errors import StorageRefusedError
+from tahoe.events.listeners import told_retry
 from tahoe.protocol.log.log_files import commit_key
 from tahoe.storage.env import Env
 
@@ -63,5 +64,7 @@ def put_commit(env: Env, version: int, data: bytes) -> Outcome:
                 raise refusal from None
         except Exception as error:
             return Unknown(unanswered or error)
-        env.sleep(_PAUSE_SECONDS * (attempt + 1))
+        pause_seconds = _PAUSE_SECONDS * (attempt + 1)
+        env.sleep(pause_seconds)
+        told_retry("put", env.store.url, attempt + 1, pause_seconds, unanswered or FileExistsError(), version)
     return Unknown(unanswered or FileExistsError(f"the storage returned that {key} exists, and then that it does not"))

@@ -16,11 +16,12 @@ import pyarrow.dataset as ds
 from pyarrow.fs import LocalFileSystem
 
 from tahoe.errors import UnsupportedOperationError
+from tahoe.events.listeners import now
 from tahoe.protocol.types.predicate import And
 from tahoe.table.arguments import COUNT, FILTER, takes
 from tahoe.table.arrow.chunks import reordered_table
 from tahoe.table.reading.filters import Filter, predicate_of
-from tahoe.table.reading.scan import Scan, plan_scan
+from tahoe.table.reading.scan import Scan, plan_scan, told_plan
 
 Columns: TypeAlias = "Sequence[str] | Mapping[str, pc.Expression] | None"
 """Names of columns, expressions by the names of new columns, or None for all columns."""
@@ -120,7 +121,9 @@ class TableDataset(ds.FileSystemDataset):  # type: ignore[misc]  # pyarrow has n
     def _scan(self, filter: Filter | None) -> Scan:
         snapshot, filters = self._full_scan.snapshot, self._filters if filter is None else (*self._filters, filter)
         parts = [predicate_of(each, snapshot.schema, zone=snapshot.log.zone, table=snapshot.url) for each in filters]
-        return plan_scan(And(tuple(parts)), self._full_scan) if parts else self._full_scan
+        begun, scan = now(), plan_scan(And(tuple(parts)), self._full_scan) if parts else self._full_scan
+        told_plan(snapshot.version, [scan], begun)
+        return scan
 
     def _reader(
         self, columns: Sequence[str] | None, filter: Filter | None, batch_size: int | None

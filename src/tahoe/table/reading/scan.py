@@ -19,6 +19,8 @@ import pyarrow.compute as pc
 
 from tahoe._cached import cached_property
 from tahoe.errors import ColumnNotFoundError, CorruptCheckpointError, InvalidActionError
+from tahoe.events.kinds import QueryPlanned
+from tahoe.events.listeners import emit, now
 from tahoe.protocol.configuration.column_mapping import physical_schema, stored_name
 from tahoe.protocol.log.actions import Add
 from tahoe.protocol.log.file_paths import resolve_path
@@ -341,6 +343,34 @@ def plan_scan(predicate: Predicate, full_scan: Scan) -> Scan:
     part = replace(snapshot, live=among.files)
     found = pc.indices_nonzero(file_mask(part, test, read_partition=lambda: Scan(part, None, None).partition))
     return Scan(snapshot, predicate, PrunedFiles(among, np.asarray(found).astype(np.int64)), full_scan)
+
+
+def told_plan(
+    version: int, scans: Sequence[Scan], begun: float, *, engine: str = "arrow", purpose: str = "rows"
+) -> None:
+    """Tell which files of a table a query reads; see `QueryPlanned`.
+
+    Args:
+        scans: of the table, or of the parts of its change data feed.
+        begun: when planning began, by `now`.
+    """
+
+    def event() -> QueryPlanned:
+        files, size_bytes = sum(scan.kept_files for scan in scans), sum(scan.size_bytes for scan in scans)
+        totals = [scan.snapshot.live.totals for scan in scans]
+        return QueryPlanned(
+            table=scans[0].url,
+            duration_seconds=now() - begun,
+            version=version,
+            engine=engine,
+            purpose=purpose,
+            files_read=files,
+            files_skipped=sum(each.files for each in totals) - files,
+            bytes_read=size_bytes,
+            bytes_skipped=sum(each.size_bytes for each in totals) - size_bytes,
+        )
+
+    emit(QueryPlanned, event)
 
 
 def _narrow_by_row_groups(snapshot: SnapshotState, test: StatTest) -> RowGroupSubset | None:

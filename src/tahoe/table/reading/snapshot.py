@@ -30,6 +30,7 @@ from tahoe.errors import (
     VersionNotFoundError,
 )
 from tahoe.errors.root import cause_text
+from tahoe.events.listeners import now
 from tahoe.protocol.configuration.features import check_readable, supported_features, supports
 from tahoe.protocol.log import log_files
 from tahoe.protocol.log.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Txn
@@ -48,7 +49,7 @@ from tahoe.table.log.file_parts import GONE, MemoryPart
 from tahoe.table.log.live_files import LiveFiles, Origin, Totals
 from tahoe.table.reading.filters import Filter, predicate_of
 from tahoe.table.reading.notebook import html_of, html_or_reason
-from tahoe.table.reading.scan import Scan, plan_scan
+from tahoe.table.reading.scan import Scan, plan_scan, told_plan
 from tahoe.table.reading.snapshot_state import SnapshotState
 
 if TYPE_CHECKING:  # optional packages
@@ -97,9 +98,9 @@ class Snapshot(SnapshotState):
         Raises:
             InvalidPredicateError, ColumnNotFoundError: the text is not a valid predicate over the table's columns.
         """
-        if filter is None:
-            return self.full_scan
-        return plan_scan(predicate_of(filter, self.schema, zone=self.log.zone, table=self.url), self.full_scan)
+        begun, scan = now(), chosen_files(self, filter)
+        told_plan(self.version, [scan], begun)
+        return scan
 
     @takes(filter=FILTER, columns=NAMES)
     def files(self, filter: Filter | None = None, columns: Sequence[str] | None = None) -> pa.Table:
@@ -188,6 +189,14 @@ class Snapshot(SnapshotState):
         live = self.live.after([actions for _, actions in reversed(newer)], self.log.canonical)
         checkpoint = frozenset[str]() if self.live.origin is None else self.live.origin.checkpoint
         return _checked_snapshot(self.log, state, live, last.end_version, last, checkpoint)
+
+
+def chosen_files(snapshot: Snapshot, filter: Filter | None) -> Scan:
+    """As `Snapshot.scan`, for decisions that read no rows: nobody is told of a query."""
+    if filter is None:
+        return snapshot.full_scan
+    predicate = predicate_of(filter, snapshot.schema, zone=snapshot.log.zone, table=snapshot.url)
+    return plan_scan(predicate, snapshot.full_scan)
 
 
 def load_snapshot(

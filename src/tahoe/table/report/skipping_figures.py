@@ -21,7 +21,7 @@ from tahoe.protocol.types.predicate import And, Column, Comparison, Literal, Pre
 from tahoe.protocol.types.schema import DataType
 from tahoe.table.arrow.chunks import one_array, taken
 from tahoe.table.arrow.statistics import StatisticsRequest, column_name, python_values
-from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.reading.snapshot import Snapshot, chosen_files
 from tahoe.table.report.column_values import files_by_rows, values_between
 from tahoe.table.report.figures import ColumnSkipping, Skipping
 
@@ -148,5 +148,5 @@ def _conditions(column: Column, values: Sequence[Any]) -> tuple[list[Predicate],
 
 def _skipped(snapshot: Snapshot, conditions: Sequence[Predicate]) -> float:
     """The share of files that queries by these conditions skip, on average."""
-    skipped = [len(snapshot.live) - snapshot.scan(condition).kept_files for condition in conditions]
+    skipped = [len(snapshot.live) - chosen_files(snapshot, condition).kept_files for condition in conditions]
     return sum(skipped) / (len(skipped) * len(snapshot.live))

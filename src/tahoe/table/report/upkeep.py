@@ -61,7 +61,7 @@ def upkeep(table: TableReader, snapshot: Snapshot) -> Upkeep:
 def _compaction(snapshot: Snapshot) -> Compaction:
     """What OPTIMIZE would do now, planned as OPTIMIZE plans it."""
     settings = CompactionSettings.of_table(snapshot.properties, table=snapshot.url)
-    scan, order = snapshot.scan(), order_of(snapshot, OrderRequest(), ())
+    scan, order = snapshot.full_scan, order_of(snapshot, OrderRequest(), ())
     bins = plan_bins(scan, settings) if order is None else plan_cubes(scan, order, settings, repeat("cube"))
     numbers = np.concatenate([np.empty(0, np.uint64), *(np.array(one_bin.numbers, np.uint64) for one_bin in bins)])
     files_to_rewrite = Scan(snapshot, None, pa.array(np.sort(numbers)), scan)

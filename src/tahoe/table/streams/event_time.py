@@ -22,7 +22,7 @@ from tahoe.protocol.types.schema import TIMESTAMP
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.statistics import StatisticsRequest, column_name
 from tahoe.table.arrow.types import arrow_type
-from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.reading.snapshot import Snapshot, chosen_files
 
 # A file counts as so many points of time, evenly from its first to its last: the more, the nearer are batches to their
 # limits. There are fewer if there are many files, so that a million files take 64 MiB.
@@ -56,7 +56,7 @@ class TimeRange:
 
 def files_with(snapshot: Snapshot, rows: TimeRange) -> npt.NDArray[np.int64] | None:
     """The positions of the files of a version that may have rows of a range; None for all files."""
-    chosen = snapshot.scan(rows.predicate()).file_positions
+    chosen = chosen_files(snapshot, rows.predicate()).file_positions
     return None if chosen is None else np.asarray(chosen).astype(np.int64)
 
 

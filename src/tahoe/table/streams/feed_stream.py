@@ -244,7 +244,7 @@ class FeedStream(Stream[FeedCommit]):
         """The rows of the initial snapshot."""
         if span.initial is not None and len(span.initial[1]):
             snapshot, numbers = span.initial
-            inserts = tuple(Whole("insert", file) for file in snapshot.scan().within(numbers.tolist()).adds())
+            inserts = tuple(Whole("insert", file) for file in snapshot.full_scan.within(numbers.tolist()).adds())
             yield CommitChanges(snapshot.version, _time_ms(self.snapshot.log, snapshot.version), inserts)
 
     def _changes(self, span: Span[FeedCommit]) -> Iterator[CommitChanges]:
