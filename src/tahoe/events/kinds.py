@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
@@ -121,7 +120,7 @@ class Commit(Event):
     is_pending: bool
     txn_id: str
     engine: str
-    metrics: Mapping[str, int]
+    metrics: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
