@@ -36,6 +36,9 @@ SUMMARIES = {
     "clone": "Create an independent table with the rows of a table.",
     "optimize": "Combine small files into larger ones, and rewrite files with many deleted rows.",
     "analyze": "Compute the statistics of files that are missing, or that deletion vectors have made wide.",
+    "maintain": (
+        "Do what tahoe report advises for the tables of a folder or a catalog: OPTIMIZE, VACUUM, checkpoints, log."
+    ),
     "vacuum": ("Delete the files that no version within the retention needs."),
     "erase": "Erase rows from every file and every version, and prove it by a search of every byte.",
     "convert": "Make a folder of Parquet files a Delta table, in place.",

@@ -11,7 +11,7 @@ from tahoe._cached import cached_property
 from tahoe.errors import DeltaError
 from tahoe.storage.threads import CORES, in_threads
 from tahoe.table.fleet.found_tables import Stored, stored_tables
-from tahoe.table.report.advice import Advice, AdviceKind, advice
+from tahoe.table.report.advice import Advice, AdviceKind, advice, unplanned_vacuum
 from tahoe.table.report.figures import Compaction, Figures, LogState, Unneeded
 from tahoe.table.report.measure import measure
 from tahoe.table.versions.table_reader import TableReader
@@ -20,6 +20,9 @@ _DAY_MS = 86_400_000
 
 # What `tahoe maintain` does; the rest needs a decision.
 MAINTAINED: tuple[AdviceKind, ...] = ("optimize", "statistics", "vacuum", "checkpoint", "cleanup")
+
+# With less than this share of the newest version's bytes, a VACUUM that was not planned is not worth its listing.
+_RETAINED_SHARE_MIN = 0.1
 
 # To open a file costs a query about as much as to read so many bytes: by this, advice about files and bytes is ordered.
 _FILE_BYTES = 4 << 20
@@ -57,7 +60,16 @@ class TableRow:
     @cached_property
     def advice(self) -> Sequence[Advice]:
         """What is worth doing; see `tahoe.table.report.advice`."""
-        return () if self.figures is None else advice(self.figures)
+        return () if self.figures is None else [*advice(self.figures), *self._unlooked()]
+
+    def _unlooked(self) -> Iterator[Advice]:
+        """VACUUM of a table with too many files or commits for a report to plan it, if its folder has much else."""
+        assert self.figures is not None
+        upkeep, retained = self.figures.upkeep, self.retained_bytes or 0
+        if upkeep is None or not isinstance(upkeep.compaction, Compaction) or not isinstance(upkeep.unneeded, str):
+            return
+        if retained > self.figures.size_bytes * _RETAINED_SHARE_MIN:
+            yield unplanned_vacuum(self.figures, retained)
 
     @property
     def small_files(self) -> int | None:
@@ -123,7 +135,7 @@ class TableRow:
                 plan = upkeep.compaction
                 return (plan.files - plan.new_files) * _FILE_BYTES if isinstance(plan, Compaction) else 0
             case "vacuum":
-                return self.unneeded_bytes or 0
+                return self.unneeded_bytes if self.unneeded_bytes is not None else self.retained_bytes or 0
             case "checkpoint":
                 return 0 if self.log is None else self.log.commits_after * _FILE_BYTES
             case "statistics":

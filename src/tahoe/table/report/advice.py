@@ -151,6 +151,21 @@ def _vacuum(figures: Figures, table: _Names) -> Iterator[Advice]:
     )
 
 
+def unplanned_vacuum(figures: Figures, retained_bytes: int) -> Advice:
+    """Advice to delete unneeded files of a table of which a report does not tell them."""
+    table = _Names(figures.table)
+    return Advice(
+        kind="vacuum",
+        title="Delete files that nothing needs",
+        reason=(
+            f"The folder has {size_text(retained_bytes)} besides the newest version. VACUUM deletes what no version "
+            "within the retention and no tagged one needs; how much that is was not looked for."
+        ),
+        sql=f"VACUUM {table.sql}",
+        command=table.command("vacuum"),
+    )
+
+
 def _log(figures: Figures, table: _Names) -> Iterator[Advice]:
     """Advice to write a checkpoint, if the writers have not for long; and to delete what has expired in the log."""
     assert figures.upkeep is not None
