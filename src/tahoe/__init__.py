@@ -28,6 +28,7 @@ if _TYPE_CHECKING:
     from tahoe.catalog.catalog import Catalog
     from tahoe.events.listeners import on
     from tahoe.programs.delta_names import install_as_delta
+    from tahoe.spark.api.copy_into import copy_into
     from tahoe.spark.api.delta_table import DeltaTable, DeltaTableBuilder
     from tahoe.spark.api.session import configure, enable
     from tahoe.spark.api.sql import sql
@@ -44,6 +45,7 @@ _FOUND_IN = {
     "Table": "tahoe.table.table",
     "cache": "tahoe.storage.cache.configuration",
     "configure": "tahoe.spark.api.session",
+    "copy_into": "tahoe.spark.api.copy_into",
     "enable": "tahoe.spark.api.session",
     "transaction": "tahoe.spark.api.transactions",
     "on": "tahoe.events.listeners",
@@ -63,6 +65,7 @@ __all__ = [
     "__version__",
     "cache",
     "configure",
+    "copy_into",
     "enable",
     "errors",
     "events",

@@ -16,6 +16,7 @@ WITH_SPARK = {
     "DeltaTable",
     "DeltaTableBuilder",
     "configure",
+    "copy_into",
     "enable",
     "install_as_delta",
     "sql",

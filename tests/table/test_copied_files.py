@@ -14,13 +14,14 @@ from tahoe.storage.env import Env
 from tahoe.storage.memory import MemoryStore
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.commit.post_commit_hooks import clean_log
-from tahoe.table.log.copied_files import all_loaded, loaded_among
+from tahoe.table.log.copied_files import loaded_among
 from tahoe.table.verify.check import check_table
-from tahoe.table.writing.copied_files import Choice, SourceFile, chosen, commit_copied
-from tahoe.table.writing.planning import plan_replacement, plan_write
-from tahoe.table.writing.write_plan import WritePlan
+from tahoe.table.writing.copied_files import chosen, commit_copied
+from tahoe.table.writing.planning import plan_replacement
 from tahoe.table.writing.write_request import WriteRequest
+from tests.table import copying
 from tests.table.builders import memory_env
+from tests.table.copying import choice_of, files, planned
 from tests.table.dying import deaths
 
 DAY_MS = 86_400_000
@@ -41,34 +42,12 @@ def env() -> Env:
     return new_table()
 
 
-def files(*names: str, size_bytes: int = 1) -> list[SourceFile]:
-    return [SourceFile(path=f"file:///in/{name}", size_bytes=size_bytes, modified_ms=5) for name in names]
-
-
-def planned(env: Env) -> WritePlan:
-    plan = plan_write(at(env), WriteRequest(mode="append", schema=at(env).snapshot().schema, operation="COPY INTO"))
-    assert plan is not None
-    return plan
-
-
-def choice_of(plan: WritePlan, *names: str, force: bool = False) -> Choice:
-    assert plan.snapshot is not None
-    return chosen(plan.snapshot, files(*names), force=force, reloads_changed=False)
-
-
 def load(env: Env, *names: str, force: bool = False) -> list[str]:
-    """Load the files that are new; returns their names."""
-    plan = planned(env)
-    choice = choice_of(plan, *names, force=force)
-    if choice.files:
-        commit_copied(plan, choice, [], {})
-    return [file.path.rpartition("/")[2] for file in choice.files]
+    return copying.load(at(env), *names, force=force)
 
 
 def loaded(env: Env, version: int | None = None) -> list[str]:
-    snapshot = at(env).snapshot(version)
-    entries = all_loaded(env.store, copied_files(snapshot.domains, snapshot.metadata.id))
-    return [path.rpartition("/")[2] for path in entries["path"].to_pylist()]
+    return copying.loaded(at(env), version)
 
 
 def parts(env: Env) -> list[str]:
@@ -92,7 +71,7 @@ def test_a_file_that_has_changed_is_loaded_again_only_if_that_is_asked_for(env: 
     assert (kept.files, kept.skipped, kept.changed) == ([], 2, 1)
     again = chosen(snapshot, now, force=False, reloads_changed=True)
     assert (again.files, again.skipped, again.changed) == (files("a", size_bytes=2), 1, 0)
-    commit_copied(planned(env), again, [], {})
+    commit_copied(planned(at(env)), again, [], {})
     assert chosen(at(env).snapshot(), now, force=False, reloads_changed=True).files == []
     assert loaded(env) == ["a", "b"]
 
@@ -114,7 +93,7 @@ def test_many_runs_leave_few_parts_and_look_ups_find_every_file(env: Env) -> Non
 
 
 def test_of_two_runs_one_conflicts_and_then_finds_what_is_left(env: Env) -> None:
-    first, second = planned(env), planned(env)
+    first, second = planned(at(env)), planned(at(env))
     choices = choice_of(first, "a", "b"), choice_of(second, "b", "c")
     commit_copied(first, choices[0], [], {})
     discarded = list[int]()

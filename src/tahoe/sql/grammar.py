@@ -5,7 +5,7 @@
 
 Other statements return None. Text that starts like a Delta statement but does not parse raises `StatementSyntaxError`.
 The grammar is the reference's (`DeltaSqlBase.g4`), plus ADD FEATURE, ANALYZE ... COMPUTE DELTA STATISTICS, CACHE
-SELECT, FSCK REPAIR TABLE, transactions, and the statements about tags and Bloom filters.
+SELECT, COPY INTO, FSCK REPAIR TABLE, transactions, and the statements about tags and Bloom filters.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import Literal
 
 from tahoe.errors import MutuallyExclusiveClausesError, StatementSyntaxError
+from tahoe.sql.copy_into import CopyIntoParser
 from tahoe.sql.statements import (
     AddFeature,
     AsOf,
@@ -51,7 +52,6 @@ from tahoe.sql.statements import (
     SyncMetadata,
     Vacuum,
 )
-from tahoe.sql.token_parser import TokenParser
 from tahoe.sql.tokens import Token, tokens_of
 
 
@@ -121,7 +121,7 @@ _BOUNDS = ("VERSION", "SYSTEM_VERSION", "TIMESTAMP", "SYSTEM_TIME")
 
 _FIRST_WORDS = (
     *("DESCRIBE", "DESC", "VACUUM", "OPTIMIZE", "ANALYZE", "FSCK", "MSCK", "GENERATE", "CONVERT"),
-    *("RESTORE", "REORG", "ALTER", "CREATE", "DROP", "REPLACE", "SHOW", "CACHE"),
+    *("RESTORE", "REORG", "ALTER", "CREATE", "DROP", "REPLACE", "SHOW", "CACHE", "COPY"),
     *("BEGIN", "START", "COMMIT", "ROLLBACK"),
 )
 
@@ -133,7 +133,7 @@ _EXPLAIN_MODES: Mapping[str, ExplainMode] = {
 }
 
 
-class _Parser(TokenParser):
+class _Parser(CopyIntoParser):
     """A recursive-descent parser of statements."""
 
     def explain_mode(self) -> ExplainMode | None:
@@ -345,14 +345,6 @@ class _Parser(TokenParser):
             location=location,
         )
 
-    def property(self) -> tuple[str, str]:
-        name = self.next().value if self.token.kind == "text" else ".".join(self.path("a property name"))
-        self.takes_symbol("=")
-        if self.token.kind in ("text", "number") or self.sees("TRUE|FALSE"):
-            token = self.next()
-            return name, token.value.lower() if token.kind == "word" else token.value
-        self.fail("a property value")
-
     def feature(self) -> str:
         if self.token.kind == "text":
             return self.next().value
@@ -543,6 +535,7 @@ _HEADS = (
     _Head(_begins("VACUUM"), _Parser.vacuum),
     _Head(_begins("OPTIMIZE"), _Parser.optimize),
     _Head(_begins("CACHE", "SELECT"), _Parser.cache_select),
+    _Head(_begins("COPY", "INTO"), _Parser.copy_into),
     _Head(_after(_Parser.analyzed, _begins("COMPUTE", "DELTA")), _Parser.analyze),
     _Head(_begins("FSCK"), _Parser.fsck),
     _Head(_after(_Parser.repaired, _begins("SYNC", "METADATA")), _Parser.sync_metadata),

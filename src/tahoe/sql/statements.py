@@ -93,6 +93,30 @@ class CacheSelect:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CopyInto:
+    """COPY INTO table [BY POSITION | (columns)] FROM source | (SELECT expressions FROM source) FILEFORMAT = format and
+    its clauses
+
+    Attributes:
+        select: the verbatim expressions; None for all columns.
+        validate_rows: how many rows VALIDATE looks at; None for all.
+    """
+
+    table: Name
+    source: Expression
+    format: str
+    by_position: bool = False
+    columns: tuple[str, ...] | None = None
+    select: tuple[str, ...] | None = None
+    files: tuple[str, ...] | None = None
+    pattern: str | None = None
+    format_options: tuple[tuple[str, str], ...] = ()
+    copy_options: tuple[tuple[str, str], ...] = ()
+    validate: bool = False
+    validate_rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeStatistics:
     """ANALYZE TABLE table COMPUTE DELTA STATISTICS"""
 
@@ -279,6 +303,7 @@ Statement: TypeAlias = (
     | Vacuum
     | Optimize
     | CacheSelect
+    | CopyInto
     | ComputeStatistics
     | Fsck
     | Generate

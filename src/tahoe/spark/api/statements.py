@@ -10,11 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, DataFrameReader
-from pyspark.sql.types import IntegralType, NumericType, StringType, StructType, TimestampType
+from pyspark.sql import DataFrame, DataFrameReader
+from pyspark.sql.types import StructType
 
 from tahoe.errors import (
     CloneUnsupportedSourceError,
@@ -24,16 +23,18 @@ from tahoe.errors import (
     StatementSyntaxError,
     TableNotFoundError,
 )
-from tahoe.protocol.log.tags import version_or_tag
 from tahoe.protocol.types.names import quoted
 from tahoe.spark.api import transactions
+from tahoe.spark.api.copy_statement import run_copy_into, validated
 from tahoe.spark.api.delta_table import DeltaTable
 from tahoe.spark.api.optimize_builder import run_optimize, run_reorg, run_upgrade_uniform, with_filters
-from tahoe.spark.ddl.catalog import name_parts, path_in, path_of
+from tahoe.spark.api.statement_context import StatementContext
+from tahoe.spark.ddl.catalog import path_of
 from tahoe.spark.ddl.clone_sources import foreign_source
+from tahoe.spark.ingest.copy_into import COPIED
 from tahoe.spark.jvm.failures import for_user
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
-from tahoe.spark.jvm.plans import java_column
+from tahoe.spark.jvm.plans import analysed, java_column
 from tahoe.spark.jvm.statements.statement_plans import (
     bound,
     explained,
@@ -43,9 +44,8 @@ from tahoe.spark.jvm.statements.statement_plans import (
     rows_of,
     substituted,
 )
-from tahoe.spark.jvm.statements.time_travel import moment_of_micros, session_moment
 from tahoe.spark.jvm.table_cache import open_table
-from tahoe.spark.jvm.values import Value, values
+from tahoe.spark.jvm.values import values
 from tahoe.spark.layout.optimize import Optimize
 from tahoe.spark.layout.optimize import explain as explain_optimize
 from tahoe.spark.layout.optimize_metrics import LAYOUT
@@ -62,7 +62,7 @@ from tahoe.spark.maintenance.user_command import raising_for_user, run_for_user
 from tahoe.spark.maintenance.vacuum import PATH, paths_frame, run_vacuum
 from tahoe.sql import statements
 from tahoe.sql.grammar import changes_clause, parse, statement_in_script
-from tahoe.sql.statements import AsOf, Expression, Name, Parsed, Statement
+from tahoe.sql.statements import Expression, Name, Parsed, Statement
 from tahoe.table.adoption.foreign_sources import ForeignSource
 from tahoe.table.cleanup.vacuum import check_not_partition
 from tahoe.table.maintenance.tags import TagRequest
@@ -141,6 +141,9 @@ def _node(
         _expression(parser_beneath, text, e) for e in (arguments if condition is None else [*arguments, condition])
     ]
     expressions = bound(gateway, parsed_expressions, parameters)
+    if isinstance(parsed.statement, statements.CopyInto) and parsed.statement.validate:
+        context = StatementContext(gateway, dict(zip(arguments, values(gateway, expressions), strict=True)))
+        return analysed(validated(parsed.statement, context))
     how = _HOW[type(parsed.statement)]
     return gateway.java_class("delta.Statement")(
         f"Delta {how.name}",
@@ -181,110 +184,6 @@ def _place(error: JavaObject, expression: Expression) -> tuple[int, str]:
 
 
 # --- running
-
-
-@dataclass(frozen=True, slots=True)
-class StatementContext:
-    """The context of a statement that runs: its session, the values of its expressions, and its condition."""
-
-    gateway: Gateway
-    values: Mapping[Expression, Value]
-    condition: Column | None = None
-
-    def table(self, name: Name) -> DeltaTable:
-        """The table that a statement names.
-
-        Raises:
-            TableNotFoundError, NotADeltaTableError: there is no such Delta table.
-        """
-        if name.path is not None:
-            return DeltaTable.forPath(self.gateway.spark, name.path)
-        text = self.name(name)
-        path = None if name.expression is not None else path_in(text)
-        return (
-            DeltaTable.forName(self.gateway.spark, text)
-            if path is None
-            else DeltaTable.forPath(self.gateway.spark, path)
-        )
-
-    def name(self, name: Name) -> str:
-        """A name or path as it can be parsed again."""
-        if name.path is not None:
-            return name.path
-        if name.expression is not None:
-            return self.text(name.expression, "IDENTIFIER")
-        return ".".join(part if part.isidentifier() else quoted(part) for part in name.parts)
-
-    def parts(self, name: Name) -> list[str]:
-        """The parts of a name that need not be that of a Delta table."""
-        if name.expression is not None:
-            return name_parts(self.gateway, self.text(name.expression, "IDENTIFIER"))
-        return [name.path] if name.path is not None else list(name.parts)
-
-    def text(self, expression: Expression, what: str) -> str:
-        """The value of a string expression.
-
-        Raises:
-            InvalidOptionError: it is not a string, or it is null.
-        """
-        result = self.values[expression]
-        if not isinstance(result.type, StringType) or result.value is None:
-            raise InvalidOptionError(
-                option=what, value=expression.text, table="the statement", detail="it must be a string, not null"
-            )
-        return str(result.value)
-
-    def count(self, expression: Expression, what: str) -> int:
-        """The value of an integer expression that is not negative.
-
-        Raises:
-            InvalidOptionError: it is not an integer, it is negative, or it is null.
-        """
-        result = self.values[expression]
-        if not isinstance(result.type, IntegralType) or result.value is None or result.value < 0:
-            raise InvalidOptionError(
-                option=what, value=expression.text, table="the statement", detail="it must be a non-negative integer"
-            )
-        return int(result.value)
-
-    def number(self, expression: Expression, what: str) -> float:
-        """The value of a numeric expression.
-
-        Raises:
-            InvalidOptionError: it is not a number, or it is null.
-        """
-        result = self.values[expression]
-        if not isinstance(result.type, NumericType) or result.value is None:
-            raise InvalidOptionError(
-                option=what, value=expression.text, table="the statement", detail="it must be a number, not null"
-            )
-        return float(result.value)
-
-    def as_of(self, time_travel: AsOf, table: str) -> tuple[int | str | None, datetime | None]:
-        """The version (or its tag) or the timestamp of a time travel; a timestamp without a zone is in the session's
-        time zone.
-
-        Raises:
-            InvalidOptionError: the version is neither a non-negative integer nor a string.
-            InvalidTimeTravelError: the timestamp is null or not a timestamp, or the string is neither a version nor a
-                tag.
-        """
-        if time_travel.version is not None:
-            if isinstance(self.values[time_travel.version].type, StringType):
-                return version_or_tag(self.text(time_travel.version, "VERSION AS OF"), table=table), None
-            return self.count(time_travel.version, "VERSION AS OF"), None
-        return None, None if time_travel.timestamp is None else self.moment(time_travel.timestamp, table)
-
-    def moment(self, expression: Expression, table: str) -> datetime:
-        """The value of a timestamp expression; without a zone it is in the session's time zone.
-
-        Raises:
-            InvalidTimeTravelError: it is null, not a timestamp, or outside the calendar.
-        """
-        result = self.values[expression]
-        if isinstance(result.type, TimestampType) and result.value is not None:
-            return moment_of_micros(result.value, expression.text, table)
-        return session_moment(self.gateway)(str(result.value), table)
 
 
 def perform(gateway: Gateway, text: str, resolved: JavaObject, condition: JavaObject | None) -> JavaObject:
@@ -558,6 +457,7 @@ _HOW: Mapping[type[Any], _How] = {
     statements.Vacuum: _How("VACUUM", PATH, _vacuum),
     statements.Optimize: _How("OPTIMIZE", LAYOUT, _optimize, _optimize_explained),
     statements.CacheSelect: _How("CACHE SELECT", NOTHING, _cache_select),
+    statements.CopyInto: _How("COPY INTO", COPIED, run_copy_into),
     statements.ComputeStatistics: _How("ANALYZE", NOTHING, _compute_statistics),
     statements.Fsck: _How("FSCK REPAIR TABLE", REPAIRS, _fsck),
     statements.Generate: _How("GENERATE", NOTHING, _generate),

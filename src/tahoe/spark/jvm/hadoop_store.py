@@ -118,6 +118,17 @@ def url_of_uri(gateway: Gateway, uri: JavaObject) -> str:
     return qualified_url(gateway, str(gateway.java_class("org.apache.hadoop.fs.Path")(uri).toString()))
 
 
+def is_there(gateway: Gateway, url: str) -> bool:
+    """Whether there is a folder or a file at a url, as Hadoop sees it; in a storage that Hadoop does not know there is
+    none.
+    """
+    try:
+        path = gateway.java_class("org.apache.hadoop.fs.Path")(url)
+        return bool(path.getFileSystem(gateway.session.sessionState().newHadoopConf()).exists(path))
+    except JVM_ERRORS:
+        return False
+
+
 def is_hadoops(url: str) -> bool:
     """Whether a url from `qualified_url` is in a storage that tahoe can only access through Hadoop."""
     return not is_known_scheme(split_url(url)[0])

@@ -110,6 +110,7 @@ public class Parser implements InvocationHandler {
     if (first.equals("SHOW")) return second.equals("TAGS");
     if (first.equals("BEGIN") || first.equals("START")) return second.equals("TRANSACTION");
     if (first.equals("CACHE")) return second.equals("SELECT");
+    if (first.equals("COPY")) return second.equals("INTO");
     return (first.equals("DESCRIBE") || first.equals("DESC")) && (second.equals("HISTORY") || second.equals("DETAIL"));
   }
 

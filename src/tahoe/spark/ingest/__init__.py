@@ -1,0 +1,1 @@
+"""Loads files of other formats into tables: COPY INTO."""

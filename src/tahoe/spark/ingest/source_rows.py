@@ -1,0 +1,248 @@
+"""Reads source files by Spark's readers: which columns and types their rows have for a table, and what becomes of rows
+that do not fit.
+
+Text formats have no types of their own. CSV and JSON are read as what the table's columns are; a value that does not
+fit is an error unless the statement says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import reduce
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
+
+from tahoe.errors import CopyColumnsError
+from tahoe.protocol.changes.column_values import column_values
+from tahoe.protocol.types.partition_folders import partition_of
+from tahoe.spark.ingest.copy_request import TEXT_FORMATS, CopyRequest
+from tahoe.spark.ingest.rescued import PATH, rescued_csv, rescued_json
+from tahoe.spark.ingest.source_files import Source
+from tahoe.spark.jvm.types import spark_schema
+from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.writing.copied_files import SourceFile
+
+# A column that is read beside those of the files.
+_CORRUPT = "__tahoe_corrupt_record"
+_FILE_PATH = "_metadata.file_path"
+
+# Spark's readers take a path for a pattern unless this is false.
+_GLOB_PATHS = "__globPaths__"
+
+
+@dataclass(slots=True, kw_only=True)
+class SourceRows:
+    """Rows of source files.
+
+    Attributes:
+        frame: with the columns for the table.
+        bad: the rows that could not be read, with `path` and `record`; None if the statement does not ask for them.
+    """
+
+    frame: DataFrame
+    bad: DataFrame | None = None
+
+    def joined(self, other: SourceRows) -> SourceRows:
+        """These rows and others. A column that only some have is null in the others."""
+        bad = None if self.bad is None or other.bad is None else self.bad.unionByName(other.bad)
+        return SourceRows(frame=self.frame.unionByName(other.frame, allowMissingColumns=True), bad=bad)
+
+    def write_bad(self, folder: str) -> int:
+        """Write the bad rows below a folder, as JSON. Returns how many there are."""
+        assert self.bad is not None
+        count = self.bad.count()
+        if count:
+            moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+            self.bad.write.mode("append").json(f"{folder.rstrip('/')}/{moment}/bad_records")
+        return count
+
+
+@contextmanager
+def source_rows(
+    spark: SparkSession, request: CopyRequest, source: Source, files: Sequence[SourceFile], snapshot: Snapshot
+) -> Iterator[SourceRows]:
+    """The rows of some files of a source, as the columns of a version of a table.
+
+    Raises:
+        CopyColumnsError: columns are to be assigned by position, and their number differs.
+        AnalysisException: Spark cannot read the files or analyse the expressions.
+    """
+    kept: list[DataFrame] = []
+    try:
+        found = []
+        for columns, group in _by_partition_columns(source, files).items():
+            url = source.url if columns else None
+            reading = _Reading(spark=spark, request=request, base=url, files=group, snapshot=snapshot, kept=kept)
+            found.append(reading.rows())
+        yield reduce(SourceRows.joined, found)
+    finally:
+        for frame in kept:
+            frame.unpersist()
+
+
+def _by_partition_columns(source: Source, files: Sequence[SourceFile]) -> dict[tuple[str, ...], list[SourceFile]]:
+    """The files by the partition columns that their folders make. Spark would pass over those in other folders than
+    the others.
+    """
+    found: dict[tuple[str, ...], list[SourceFile]] = {}
+    for file in files:
+        folder = file.path.removeprefix(source.url + "/").rpartition("/")[0] if source.has_partitions else ""
+        found.setdefault(tuple(name for name, _ in partition_of(folder)), []).append(file)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reading:
+    """How some files are read.
+
+    Attributes:
+        base: the folder below which folders make partition columns; None if they make none.
+        kept: gets the rows that are kept until the work is done, so that good and bad rows are read once.
+    """
+
+    spark: SparkSession
+    request: CopyRequest
+    base: str | None
+    files: Sequence[SourceFile]
+    snapshot: Snapshot
+    kept: list[DataFrame]
+
+    @property
+    def _table(self) -> StructType:
+        return spark_schema(self.snapshot.schema)
+
+    def rows(self) -> SourceRows:
+        request = self.request
+        if request.rescued_column is not None:
+            return SourceRows(frame=self._with_rescued(request.rescued_column))
+        if request.bad_records_path is not None:
+            return self._without_bad()
+        reader = self._file_reader()
+        if request.format in TEXT_FORMATS:
+            if request.format_option("mode") is None:
+                reader = reader.options(mode="FAILFAST")
+            if request.select is None:
+                reader = reader.schema(self._schema(reader))
+        return SourceRows(frame=self._selected(self._load(reader)))
+
+    def _file_reader(self) -> DataFrameReader:
+        """Spark's reader of the format, with the user's options."""
+        reader = self.spark.read.format(self.request.format.lower())
+        # Spark would mix up the columns of a file that has another header than the first.
+        checks = {"enforceSchema": "false"} if self.request.format == "CSV" else {}
+        return reader.options(**checks).options(**self.request.format_options)
+
+    def _load(self, reader: DataFrameReader) -> DataFrame:
+        below = {} if self.base is None else {"basePath": self.base}
+        return reader.options(**{_GLOB_PATHS: "false"}, **below).load([file.path for file in self.files])
+
+    # --- columns
+
+    def _schema(self, reader: DataFrameReader, *besides: str) -> StructType:
+        """The columns of the files, with the types that the table's columns have.
+
+        Args:
+            besides: columns of the files that do not count.
+        """
+        found = self._load(reader).schema
+        if self.request.is_positional:
+            targets = self._targets(len(found))
+            return StructType([StructField(name, self._type_of(name)) for name in targets])
+        return _like(StructType([f for f in found if f.name not in besides]), self._table)
+
+    def _type_of(self, name: str) -> DataType:
+        return next(f.dataType for f in self._table if f.name.lower() == name.lower())
+
+    def _targets(self, count: int) -> list[str]:
+        """The table's columns that the source's are assigned to by position.
+
+        Raises:
+            CopyColumnsError: the source has another number of columns, or the table has no such column.
+        """
+        url, known = self.snapshot.url, {name.lower(): name for name in self._table.names}
+        if self.request.columns is not None:
+            unknown = [name for name in self.request.columns if name.lower() not in known]
+            if unknown:
+                detail = f"the table has no column {', '.join(unknown)}; it has {', '.join(known.values())}"
+                raise CopyColumnsError(table=url, detail=detail, remedy="Check the list of columns.")
+            targets = [known[name.lower()] for name in self.request.columns]
+            if len(set(targets)) < len(targets):
+                detail = "a column is in the list twice"
+                raise CopyColumnsError(table=url, detail=detail, remedy="Name each column once.")
+        else:
+            values = column_values(self.snapshot.protocol, self.snapshot.schema, table=url)
+            made = {*values.generated, *values.identity}
+            targets = [name for name in self._table.names if name not in made]
+        if len(targets) != count:
+            detail = f"the source has {count} columns, and they are assigned to {len(targets)}: {', '.join(targets)}"
+            remedy = "Name the columns that the source has, in its order: COPY INTO t (a, b) FROM ..."
+            raise CopyColumnsError(table=url, detail=detail, remedy=remedy)
+        return targets
+
+    def _selected(self, frame: DataFrame) -> DataFrame:
+        if self.request.select is None:
+            return frame
+        frame = frame.selectExpr(*self.request.select)
+        return frame.toDF(*self._targets(len(frame.columns))) if self.request.is_positional else frame
+
+    # --- rows that do not fit
+
+    def _without_bad(self) -> SourceRows:
+        """The rows that could be read, and those that could not. All are read once, with all columns: a reader that is
+        asked for some columns looks at no others.
+        """
+        reader = self._file_reader().options(mode="PERMISSIVE", columnNameOfCorruptRecord=_CORRUPT)
+        if self.request.select is None:
+            schema = self._schema(reader, _CORRUPT)
+        else:
+            schema = StructType([f for f in self._load(reader).schema if f.name != _CORRUPT])
+        reader = reader.schema(StructType([*schema.fields, StructField(_CORRUPT, StringType())]))
+        rows = self._load(reader).withColumn(PATH, F.col(_FILE_PATH)).persist(StorageLevel.DISK_ONLY)
+        self.kept.append(rows)
+        is_bad = F.col(_CORRUPT).isNotNull()
+        bad = rows.filter(is_bad).select(
+            F.col(PATH).alias("path"), F.lit("malformed record").alias("reason"), F.col(_CORRUPT).alias("record")
+        )
+        good = rows.filter(~is_bad).drop(_CORRUPT, PATH)
+        return SourceRows(frame=self._selected(good), bad=bad)
+
+    def _with_rescued(self, column: str) -> DataFrame:
+        if self.request.format == "JSON":
+            reader = self.spark.read.format("text").options(**self.request.format_options)
+            return rescued_json(self._load(reader).withColumn(PATH, F.col(_FILE_PATH)), self._table, column)
+        frame = self._load(self._file_reader().options(inferSchema="false"))
+        frame = frame.toDF(*self._targets(len(frame.columns))) if self.request.is_positional else frame
+        return rescued_csv(frame.withColumn(PATH, F.col(_FILE_PATH)), self._table, column)
+
+
+def _like(found: StructType, table: StructType) -> StructType:
+    """The columns of files, with the types of the table's columns of the same names. Fields of structs that only the
+    files have stay.
+    """
+    known = {f.name.lower(): f.dataType for f in table}
+    return StructType(
+        [
+            StructField(
+                f.name, _typed_like(f.dataType, known[f.name.lower()]) if f.name.lower() in known else f.dataType
+            )
+            for f in found
+        ]
+    )
+
+
+def _typed_like(found: DataType, table: DataType) -> DataType:
+    match found, table:
+        case StructType(), StructType():
+            return _like(found, table)
+        case ArrayType(), ArrayType():
+            return ArrayType(_typed_like(found.elementType, table.elementType))
+        case MapType(), MapType():
+            return MapType(table.keyType, _typed_like(found.valueType, table.valueType))
+        case _:
+            return table
