@@ -31,6 +31,7 @@ QUESTIONS = (
     "tpcds",
     "native",
     "append",
+    "copy_into",
     "arrow_rows",
     "commits",
     "beside_reference",

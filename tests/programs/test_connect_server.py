@@ -126,6 +126,18 @@ def test_a_client_without_tahoe_has_every_statement(spark):
     assert [row.operation for row in spark.sql("DESCRIBE HISTORY plain LIMIT 2").collect()] == ["MERGE", "UPDATE"]
 
 
+def test_a_client_loads_files_once_and_sees_a_preview(spark, folder):
+    spark.range(3).selectExpr("id", "'x' AS v").write.json(f"{folder}/in")
+    spark.sql("CREATE TABLE loaded (id BIGINT, v STRING) USING delta")
+    call = {"table": "loaded", "path": f"{folder}/in", "format": "JSON"}
+    assert ids(tahoe.copy_into(spark, **call, validate=True)) == [0, 1, 2]
+    statement = f"COPY INTO loaded FROM '{folder}/in' FILEFORMAT = JSON"
+    assert spark.sql(statement).head().num_inserted_rows == 3
+    assert spark.sql(statement).head().num_inserted_rows == 0
+    assert tahoe.copy_into(spark, **call, force=True).head().num_inserted_rows == 3
+    assert ids(spark.table("loaded")) == [0, 0, 1, 1, 2, 2]
+
+
 @pytest.mark.every_spark
 def test_a_client_changes_several_tables_at_once(server, tmp_path):
     """With tahoe's function, and by statements alone; other clients see all of it or nothing."""

@@ -18,6 +18,7 @@ from tahoe.sql.statements import (
     Clone,
     ComputeStatistics,
     ConvertToDelta,
+    CopyInto,
     CreateBloomFilters,
     CreateTag,
     DescribeDetail,
@@ -91,6 +92,10 @@ STATEMENTS = {
     "cache select * from t": CacheSelect(table=T),
     "cache select a, b.`c d` from t where a > 1": CacheSelect(
         table=T, columns=(("a",), ("b", "c d")), where=At("a > 1")
+    ),
+    "copy into t from '/in' fileformat = csv": CopyInto(table=T, source=At("'/in'"), format="csv"),
+    "copy into t by position from (select a, b + 1 from :s) fileformat = csv validate 3 rows": CopyInto(
+        table=T, source=At(":s"), format="csv", by_position=True, select=("a", "b + 1"), validate=True, validate_rows=3
     ),
     "optimize t": Optimize(table=T),
     "optimize delta.`/t` full": Optimize(table=Name(parts=("delta", "/t")), full=True),

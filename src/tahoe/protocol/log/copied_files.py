@@ -22,7 +22,8 @@ DOMAIN = "io.tahoe.copyInto"
 FOLDER = f"{LOG_FOLDER}/_copied"
 
 # A part is joined with the one before unless that one has more than this many times as many files. With 4, a record of
-# a million files has at most eleven parts, and each file is written again at most ten times.
+# a million files has at most nine parts. If they are loaded in runs of a thousand, each entry is written ten times, and
+# if they are loaded one by one, twenty times.
 _GROWTH = 4
 
 _NAME = re.compile(r"([0-9]{20})-([0-9]{20})\.[A-Za-z0-9-]+\.parquet")

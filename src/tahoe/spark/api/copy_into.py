@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -76,8 +76,21 @@ def copy_into(
 
 def _named(table: str | DeltaTable) -> Name:
     if not isinstance(table, str):
-        return Name(path=table._handle.table.url)
+        handle = getattr(table, "_handle", None)
+        if handle is None:
+            raising_for_user(lambda: _refuse_table(table))
+        return Name(path=handle.table.url)
     return Name(path=table) if is_path(table) else raising_for_user(lambda: parse_name(table))
+
+
+def _refuse_table(table: object) -> NoReturn:
+    raise InvalidArgumentError(
+        argument="table",
+        table="tahoe.copy_into",
+        found=repr(table),
+        expected="a name, a path or a DeltaTable of a session with a JVM",
+        remedy="Pass the name or the path of the table.",
+    )
 
 
 def _flags(**flags: bool) -> dict[str, str]:
