@@ -52,6 +52,22 @@ def test_statements_of_a_block_become_visible_at_once(spark: SparkSession, lake:
     assert pieces(spark, lake) == pieces(other, lake) == (4, 7)
 
 
+def test_a_block_that_fails_has_loaded_no_file(spark: SparkSession, lake: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text('{"item": "tea", "pieces": 2}\n')
+
+    def load() -> int:
+        return tahoe.copy_into(spark, f"{lake}.shop.orders", str(file), format="json").first().num_inserted_rows
+
+    with pytest.raises(InterruptedError), tahoe.transaction(spark, catalog=lake):
+        assert (load(), load()) == (1, 0)
+        raise InterruptedError
+    with tahoe.transaction(spark, catalog=lake):
+        assert load() == 1
+    assert load() == 0
+    assert pieces(spark, lake) == (2, 10)
+
+
 @pytest.mark.parametrize("fails", [True, False])
 def test_a_block_that_fails_leaves_nothing(spark: SparkSession, lake: str, fails: bool) -> None:
     def block() -> None:
