@@ -128,6 +128,22 @@ def test_missing_checkpoints_are_written() -> None:
     assert told(maintain([named], FOREVER)) == []
 
 
+@pytest.mark.parametrize(("property_value", "steps"), [("true", ["vacuum", "cleanup"]), ("false", ["vacuum"])])
+def test_a_log_that_is_to_be_kept_is_not_cleaned_up(property_value: str, steps: list[str]) -> None:
+    """Only who calls `cleanup_metadata` overrules the property."""
+    properties = {"delta.checkpointInterval": "40", "delta.enableExpiredLogCleanup": property_value}
+    table, named = grown(121, **properties)
+    table.optimize()
+    later_ms = table.env.clock_ms() + 40 * DAY_MS
+    later = replace(table.env, clock_ms=lambda: later_ms)
+    named = NamedTable("t", lambda: tahoe.Table(later.store.url, env=later))
+    tahoe.Table(later.store.url, env=later).append(pa.table({"id": [0]}))
+    assert [step.kind for step in maintain([named], FOREVER)] == steps
+    commits = [info.key for info in table.env.store.list_from("_delta_log") if info.key.endswith(".json")]
+    assert (f"_delta_log/{0:020}.json" in commits) == (property_value == "false")
+    assert table.count() == 122
+
+
 def test_a_table_too_large_to_plan_is_vacuumed_by_the_bytes_of_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     table, named = grown(12)
     monkeypatch.setattr(upkeep, "LISTED_FILES_MAX", 3)

@@ -108,8 +108,13 @@ def _after_commit(log: Log, base: Snapshot | None, version: int, actions: Sequen
     convert_to_other_formats(snapshot)
     if version and version % properties.CHECKPOINT_INTERVAL.get(snapshot.properties, table=log.url) == 0:
         write_checkpoint(snapshot)
-        if properties.ENABLE_EXPIRED_LOG_CLEANUP.get(snapshot.properties, table=log.url):
+        if _may_expire(snapshot):
             clean_log(snapshot)
+
+
+def _may_expire(snapshot: Snapshot) -> bool:
+    """Whether the log is cleaned up unasked."""
+    return bool(properties.ENABLE_EXPIRED_LOG_CLEANUP.get(snapshot.properties, table=snapshot.url))
 
 
 def _snapshot_after(log: Log, base: Snapshot | None, commit: LogFile, actions: Sequence[Action]) -> Snapshot:
@@ -253,7 +258,9 @@ def clean_log(snapshot: Snapshot, retention: timedelta | None = None) -> list[st
 
 
 def expired_log_files(snapshot: Snapshot) -> list[LogFile]:
-    """The commits and checkpoints that `clean_log` would delete now."""
+    """The commits and checkpoints that log cleanup would delete now; none if the table is to keep them."""
+    if not _may_expire(snapshot):
+        return []
     now_ms = snapshot.log.env.clock_ms()
     return _expired(snapshot, _cutoff_ms(snapshot, None, now_ms), now_ms)[1]
 
