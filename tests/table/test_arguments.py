@@ -93,6 +93,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "Table.append": {"data": ROWS},
     "Table.erase": {"filter": "n > 0"},
     "Table.changes": {"start_version": 0},
+    "Table.diff": {"from_version": 0},
     "Table.clone": {"target": "memory://clone"},
     "Table.create": {"schema": ROWS.schema},
     "Table.overwrite": {"data": ROWS},

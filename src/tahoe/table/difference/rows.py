@@ -24,6 +24,7 @@ from tahoe.protocol.log.deletion_vector import inline_descriptor
 from tahoe.protocol.types.schema import Field, Struct
 from tahoe.storage.threads import CORES, in_threads
 from tahoe.table.arrow.canonical import canonical_table
+from tahoe.table.arrow.chunks import reordered_table, taken_table
 from tahoe.table.arrow.spool import Pages, Spool
 from tahoe.table.arrow.types import arrow_schema
 from tahoe.table.difference.columns import ComparedColumns, compared_columns
@@ -242,12 +243,12 @@ def _compare(old: pa.Table | None, new: pa.Table | None, keys: Sequence[str], fo
     else:
         pairs = differ[_pairs(combined([codes[name] for name in keys])[differ], is_new[differ])]
     alone = np.setdiff1d(differ, pairs.ravel(), assume_unique=True)
-    _add(rows.take(pa.array(alone[~is_new[alone]])), found.deleted, "deleted", found)
-    _add(rows.take(pa.array(alone[is_new[alone]])), found.inserted, "inserted", found)
+    _add(taken_table(rows, alone[~is_new[alone]]), found.deleted, "deleted", found)
+    _add(taken_table(rows, alone[is_new[alone]]), found.inserted, "inserted", found)
     if len(pairs):
-        sides = [rows.take(pa.array(side)).select(found.schema.names) for side in pairs.T]
-        structs = [side.to_struct_array().combine_chunks() for side in sides]
-        found.updated.add(pa.table([pa.chunked_array([struct]) for struct in structs], schema=found.updated_schema))
+        shown = rows.select(found.schema.names)
+        structs = [reordered_table(shown, side).to_struct_array() for side in pairs.T]
+        found.updated.add(pa.table(structs, schema=found.updated_schema))
         found.counts["updated"] += len(pairs)
         for name in found.schema.names:
             found.updated_columns[name] += int((codes[name][pairs[:, 0]] != codes[name][pairs[:, 1]]).sum())

@@ -19,7 +19,7 @@ from tahoe.errors import CopiedFilesLostError
 from tahoe.protocol.log.copied_files import CopiedFiles, CopiedPart
 from tahoe.storage.env import Env, Store
 from tahoe.storage.threads import in_threads
-from tahoe.table.arrow.chunks import is_in
+from tahoe.table.arrow.chunks import is_in, sorted_table
 from tahoe.table.arrow.parquet import UNREADABLE, open_parquet
 
 SCHEMA = pa.schema(
@@ -62,7 +62,7 @@ def all_loaded(store: Store, record: CopiedFiles) -> pa.Table:
 
 def joined(tables: Sequence[pa.Table]) -> pa.Table:
     """The entries of several parts, oldest first, sorted by path; of a file that is in several, the last one."""
-    return _newest(tables).sort_by("path")
+    return sorted_table(_newest(tables), ["path"])
 
 
 def _newest(tables: Sequence[pa.Table]) -> pa.Table:
