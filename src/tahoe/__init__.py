@@ -20,6 +20,7 @@ from typing import Any as _Any
 import tahoe.sql as _sql
 from tahoe import errors
 from tahoe._notebook_errors import shorten_errors as _shorten_errors
+from tahoe._notebook_tables import show_tables as _show_tables
 from tahoe._other_package import refuse_other_package as _refuse_other_package
 from tahoe._version import VERSION as _VERSION
 
@@ -133,3 +134,4 @@ class _Sql(_ModuleType):
 _refuse_other_package(__path__)
 _sys.modules[_sql.__name__].__class__ = _Sql
 _shorten_errors()
+_show_tables()

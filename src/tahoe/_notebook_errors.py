@@ -1,8 +1,8 @@
 """Shows errors in notebooks with the user's own frames: those inside tahoe and Spark, often more than fifty, say
 nothing to a user.
 
-IPython lets a program show exceptions of some classes itself. Errors of others, and what another package shows itself,
-stay as they are.
+IPython lets a program show exceptions of some classes itself. Spark's own error where `enable` was forgotten is shown
+as ours, which says what to call. Errors of other classes, and what another package shows itself, stay as they are.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from types import TracebackType
 from typing import Any
 
-from tahoe.errors import DeltaError
+from tahoe.errors import DeltaError, SessionNotEnabledError
 
 # The environment variable that leaves IPython as it is.
 SWITCH = "TAHOE_FULL_TRACEBACKS"
@@ -23,6 +25,9 @@ HINT = "The frames inside tahoe and Spark are left out; %tb shows them."
 
 # The packages whose frames are left out, and those of the standard library, which they call.
 _PACKAGES = {"tahoe", "pyspark", "py4j", "IPython", "ipykernel", *sys.stdlib_module_names} - {"__main__"}
+
+# What Spark says of `format("delta")` in a session without tahoe.
+_UNKNOWN_FORMAT = "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: delta."
 
 # What Spark Connect puts between a message and the frames of the server.
 _SERVER_FRAMES = "\n\nJVM stacktrace:"
@@ -38,7 +43,7 @@ def shorten_errors(*classes: type[BaseException]) -> None:
     shell = _shell()
     if shell is None or os.environ.get(SWITCH):
         return
-    wanted = {DeltaError, *classes}
+    wanted = {DeltaError, *_py4j_error(), *classes}
     if wanted <= getattr(shell.CustomTB, "shortened_by_tahoe", set()):
         return
     others, show_others = shell.custom_exceptions, shell.CustomTB
@@ -46,8 +51,9 @@ def shorten_errors(*classes: type[BaseException]) -> None:
     def show(
         shell: Any, kind: type[BaseException], error: BaseException, frames: Any, tb_offset: int | None = None
     ) -> Any:
-        if _is_ours(error) and not shell.call_pdb and (own := _own_frames(frames)) is not None:
-            return _show_short(shell, error, frames, own)
+        ours = _ours(error)
+        if ours is not None and not shell.call_pdb and (own := _own_frames(frames)) is not None:
+            return _show_short(shell, ours, frames, own)
         if isinstance(error, others):
             return show_others(kind, error, frames, tb_offset)
         return shell.showtraceback((kind, error, frames), tb_offset=tb_offset, running_compiled_code=True)
@@ -63,11 +69,23 @@ def _shell() -> Any:
     return shell if hasattr(shell, "set_custom_exc") else None
 
 
-def _is_ours(error: BaseException) -> bool:
+def _py4j_error() -> Iterator[type[BaseException]]:
+    """The error that PySpark lets through where `enable` was forgotten; none without PySpark."""
+    if find_spec("py4j") is not None:
+        yield import_module("py4j.protocol").Py4JJavaError
+
+
+def _ours(error: BaseException) -> BaseException | None:
+    """What is shown of an error: itself if it is tahoe's, and instead of Spark's for a session without tahoe ours; None
+    for others.
+    """
+    if type(error).__name__ == "Py4JJavaError":
+        text = str(getattr(error, "java_exception", ""))
+        return SessionNotEnabledError().with_traceback(error.__traceback__) if _UNKNOWN_FORMAT in text else None
     if isinstance(error, DeltaError):
-        return True
+        return error
     condition = getattr(error, "getCondition", lambda: None)()
-    return isinstance(condition, str) and condition.startswith("DELTA_")
+    return error if isinstance(condition, str) and condition.startswith("DELTA_") else None
 
 
 def _own_frames(frames: TracebackType | None) -> TracebackType | None:

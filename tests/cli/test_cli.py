@@ -526,12 +526,33 @@ def test_brackets_in_names_are_no_markup(tmp_path: Path) -> None:
 def test_a_shell_completes_commands_and_options() -> None:
     """bash, zsh and fish ask the program itself."""
     program = "import sys; from tahoe.cli import main; sys.argv = ['tahoe']; main()"
-    for words, offered in (("tahoe his", ["history"]), ("tahoe history --ver", ["--version", "--verbose"])):
+    for words, offered in (
+        ("tahoe his", ["history"]),
+        ("tahoe history --ver", ["--version", "--verbose"]),
+        ("tahoe inspect st", ["statistics"]),
+    ):
         asked = {"_TAHOE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
         done = subprocess.run(
             [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env={**os.environ, **asked}
         )
         assert done.stdout.split() == offered
+
+
+def test_a_command_that_reads_imports_nothing_slow(tmp_path: Path) -> None:
+    place = str(tmp_path / "t")
+    tahoe.Table(place).append(pa.table({"id": [1]}))
+    program = """
+import atexit, sys
+slow = ("pandas", "sqlglot", "polars", "duckdb", "tahoe.table.table")
+atexit.register(lambda: print("imported:", [name for name in slow if name in sys.modules]))
+from tahoe.cli import main
+main()
+"""
+    for command in ("show", "history", "schema", "files", "head"):
+        done = subprocess.run(
+            [sys.executable, "-c", program, command, place], capture_output=True, text=True, timeout=60
+        )
+        assert done.stdout.splitlines()[-1] == "imported: []", command
 
 
 def test_the_entry_point_is_there() -> None:

@@ -26,7 +26,17 @@ def run(title, cell):
     print("failed:", type(done.error_in_exec).__name__)
 
 shell.set_custom_exc((Foreign,), lambda self, kind, error, frames, tb_offset=None: print("shown by its owner"))
-shell.push({"Foreign": Foreign, "Spark": Spark})
+
+from py4j.protocol import Py4JJavaError
+
+class Forgotten(Py4JJavaError):
+    def __init__(self, text="[DATA_SOURCE_NOT_FOUND] Failed to find the data source: delta. Make sure"):
+        self.java_exception = text
+    def __str__(self):
+        return "An error of Java"
+
+Forgotten.__name__ = "Py4JJavaError"
+shell.push({"Foreign": Foreign, "Spark": Spark, "Forgotten": Forgotten})
 run("import", "import tahoe, tahoe._notebook_errors as own")
 """
 
@@ -41,6 +51,8 @@ run("all of it", "%tb")
 run("cause", "try:\\n    1 / 0\\nexcept ZeroDivisionError as error:\\n    raise tahoe.errors.TableNotFoundError(table='t') from error")
 run("condition", "raise Spark('DELTA_X', 'a\\\\n\\\\nJVM stacktrace:')")
 run("other condition", "raise Spark('DIVIDE_BY_ZERO')")
+run("not enabled", "raise Forgotten()")
+run("other of Java", "raise Forgotten('other')")
 run("foreign", "raise Foreign")
 run("python", "1 / 0")
 """
@@ -75,6 +87,12 @@ def test_an_error_of_ours_shows_the_users_frames(cells: dict[str, str]) -> None:
     assert "%tb shows them" in text
     assert "failed: TableNotFoundError" in text
     assert len(text.splitlines()) < 25
+
+
+def test_a_forgotten_enable_is_told(cells: dict[str, str]) -> None:
+    assert "Call tahoe.enable(spark) once" in cells["not enabled"]
+    assert "An error of Java" in cells["other of Java"]
+    assert "tahoe.enable" not in cells["other of Java"]
 
 
 def test_tb_shows_everything(cells: dict[str, str]) -> None:

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.abc import MetaPathFinder
 from typing import Annotated
 
 import typer
@@ -86,7 +87,39 @@ def _root(_: OwnVersion = False) -> None:
 
 
 def open_table(path: str, option: Sequence[str] | None) -> tahoe.Table:
+    _leave_pandas_out()
     return tahoe.Table(path, options_of(option))
+
+
+def open_snapshot(
+    path: str, option: Sequence[str] | None, version: str | None = None, timestamp: str | None = None
+) -> tahoe.Snapshot:
+    """A version of a table for a command that only reads, without the modules that change tables."""
+    from tahoe.table.versions.table_reader import TableReader  # noqa: PLC0415 - `tahoe --help` reads no table
+
+    _leave_pandas_out()
+    return TableReader(path, options_of(option)).snapshot(version, timestamp)
+
+
+def _leave_pandas_out() -> None:
+    """Keep Arrow from importing pandas with its first array, to recognise pandas' objects: no command makes one, and
+    the import takes as long as most commands.
+    """
+    if "pandas" not in sys.modules:
+        import pyarrow as pa  # noqa: PLC0415 - `tahoe --help` makes no array
+
+        hidden = _HiddenPandas()
+        sys.meta_path.insert(0, hidden)
+        pa.array([])
+        sys.meta_path.remove(hidden)
+
+
+class _HiddenPandas(MetaPathFinder):
+    """Lets pandas be missing."""
+
+    def find_spec(self, fullname: str, *_: object) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError(name=fullname)
 
 
 def options_of(option: Sequence[str] | None) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.filesize import decimal as size_text
 
-from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_table
+from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_snapshot
 from tahoe.cli.output import ROWS_SHOWN_MAX, open_console, print_json, print_table
 from tahoe.protocol.configuration.column_mapping import physical_path
 from tahoe.protocol.types.predicate import columns_of
@@ -35,7 +35,7 @@ def files(
 ) -> None:
     """List the data files; with --where, only those that data skipping keeps."""
     with errors_as_messages():
-        scan = open_table(path, option).snapshot(version, timestamp).scan(where)
+        scan = open_snapshot(path, option, version, timestamp).scan(where)
         rows = _file_rows(scan, None if as_json else ROWS_SHOWN_MAX)
     if as_json:
         print_json(rows)

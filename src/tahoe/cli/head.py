@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_table
+from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_snapshot
 from tahoe.cli.output import print_json
 from tahoe.cli.row_files import Format, Output, format_of, write_rows
 from tahoe.cli.rows import print_rows
@@ -34,7 +34,7 @@ def head(
     """Print the first rows, in the order of the files. No further file is read."""
     chosen = format_of(form, output, as_json=as_json)
     with errors_as_messages():
-        found = open_table(path, option).snapshot(version, timestamp).head(rows, column, where)
+        found = open_snapshot(path, option, version, timestamp).head(rows, column, where)
     if chosen is not None:
         write_rows(found.to_reader(), chosen, output)
     elif as_json:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_table
+from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_snapshot
 from tahoe.cli.output import print_json, print_records, print_table
 from tahoe.cli.values import flat, second, with_numbers
 from tahoe.protocol.types.moments import moment_of
@@ -33,7 +33,7 @@ def history(
 ) -> None:
     """List the commits, newest first, one in a line. With --version or --timestamp, up to that version."""
     with errors_as_messages():
-        found = [_commit(row) for row in islice(commits(open_table(path, option).snapshot(version, timestamp)), limit)]
+        found = [_commit(row) for row in islice(commits(open_snapshot(path, option, version, timestamp)), limit)]
     if as_json:
         print_json(found)
     elif verbose:

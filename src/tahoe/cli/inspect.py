@@ -10,7 +10,7 @@ import pyarrow as pa
 import typer
 from rich.filesize import decimal as size_text
 
-from tahoe.cli.app import PATH_HELP, AsJson, Options, Timestamp, Version, errors_as_messages, open_table
+from tahoe.cli.app import PATH_HELP, AsJson, Options, Timestamp, Version, errors_as_messages, open_snapshot
 from tahoe.cli.output import ROWS_SHOWN_MAX, print_json, print_table
 from tahoe.cli.values import flat, second, with_numbers
 from tahoe.errors.root import nearest
@@ -18,7 +18,14 @@ from tahoe.protocol.types.value_texts import cell
 from tahoe.table.inspection.inspector import INSPECTIONS
 from tahoe.table.reading.plain_values import plain_rows
 
-What = Annotated[str, typer.Argument(metavar="WHAT", help=f"One of {', '.join(INSPECTIONS)}.")]
+What = Annotated[
+    str,
+    typer.Argument(
+        metavar="WHAT",
+        help=f"One of {', '.join(INSPECTIONS)}.",
+        autocompletion=lambda incomplete: [name for name in INSPECTIONS if name.startswith(incomplete)],
+    ),
+]
 Path = Annotated[
     str | None, typer.Argument(metavar="PATH", help=PATH_HELP, show_default=False)
 ]  # `inspect` tells that it is missing
@@ -47,7 +54,7 @@ def inspect(
     if path is None:
         raise typer.BadParameter(f"a path is missing: tahoe inspect {what} PATH", param_hint="PATH")
     with errors_as_messages():
-        found = inspection.of(open_table(path, option).snapshot(version, timestamp))
+        found = inspection.of(open_snapshot(path, option, version, timestamp))
     if as_json:
         print_json([_json_row(row) for row in plain_rows(found)])
         return

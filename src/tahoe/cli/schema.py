@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_table
+from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_snapshot
 from tahoe.cli.output import print_json, print_table
 from tahoe.protocol.types.schema import Struct
 
@@ -19,7 +19,7 @@ def schema(
 ) -> None:
     """List the columns. --json prints the schema as it is in the log."""
     with errors_as_messages():
-        snapshot = open_table(path, option).snapshot(version, timestamp)
+        snapshot = open_snapshot(path, option, version, timestamp)
     if as_json:
         print_json(json.loads(snapshot.metadata.schema_string))
         return

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.compute as pc
 from rich.filesize import decimal as size_text
 
-from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_table
+from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_snapshot
 from tahoe.cli.output import fact_grid, open_console, print_json, printable
 from tahoe.protocol.types.moments import moment_of
 from tahoe.protocol.types.names import dotted
@@ -28,7 +28,7 @@ def show(
     Writers are the applications that number their writes, such as streaming queries, with the last number of each.
     """
     with errors_as_messages():
-        facts = _facts(open_table(path, option).snapshot(version, timestamp))
+        facts = _facts(open_snapshot(path, option, version, timestamp))
     if as_json:
         print_json(facts)
         return

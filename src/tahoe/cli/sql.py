@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pyarrow as pa
 import typer
 
-from tahoe.cli.app import AsJson, Options, Timestamp, Version, errors_as_messages, key_value, open_table
+from tahoe.cli.app import AsJson, Options, Timestamp, Version, errors_as_messages, key_value, open_snapshot
 from tahoe.cli.output import ROWS_SHOWN_MAX, open_console, print_json_list
 from tahoe.cli.row_files import Format, Output, format_of, write_rows
 from tahoe.cli.rows import print_rows
@@ -58,7 +58,7 @@ def sql(
         )
     with errors_as_messages():
         snapshots: dict[str, Snapshot] = {
-            name: open_table(place, option).snapshot(version, timestamp) for name, place in places.items()
+            name: open_snapshot(place, option, version, timestamp) for name, place in places.items()
         }
         with run_query(query, snapshots) as reader:
             if chosen is not None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tahoe._notebook_tables import MARK
 from tahoe.table.reading.snapshot import Snapshot
 
 TIME = pa.timestamp("ms", "UTC")
@@ -54,7 +55,8 @@ class Inspection:
         fields = [
             pa.field(name, kind) for name, kind in types.items() if not pa.types.is_struct(kind) or kind.num_fields
         ]
-        return pa.table({field.name: found[field.name] for field in fields}, schema=pa.schema(fields))
+        schema = pa.schema(fields, metadata={MARK: self.name})
+        return pa.table({field.name: found[field.name] for field in fields}, schema=schema)
 
 
 def from_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> dict[str, pa.Array]:

@@ -30,7 +30,6 @@ from tahoe.protocol.types.schema import (
     Struct,
 )
 from tahoe.protocol.types.schema import Decimal as DecimalType
-from tahoe.sql.predicates import compared_with, parse_predicate
 from tahoe.table.arrow.conditions import (
     FieldRef,
     FunctionCall,
@@ -57,6 +56,8 @@ def predicate_of(filter: Filter, schema: Struct, *, zone: tzinfo, table: str) ->
     """
     match filter:
         case str():
+            from tahoe.sql.predicates import parse_predicate  # noqa: PLC0415 - it imports sqlglot
+
             return parse_predicate(filter, schema, table=table, zone=zone)
         case pc.Expression():
             return _arrow_predicate(filter, schema, zone, table)
@@ -68,7 +69,13 @@ def predicate_of(filter: Filter, schema: Struct, *, zone: tzinfo, table: str) ->
 
 
 def _all_of(conditions: Sequence[Condition], schema: Struct, zone: tzinfo, table: str) -> Predicate:
-    return And(tuple(compared_with(*condition, schema, zone=zone, table=table) for condition in conditions))
+    return And(tuple(_compared(*condition, schema, zone, table) for condition in conditions))
+
+
+def _compared(name: str, symbol: str, value: Any, schema: Struct, zone: tzinfo, table: str) -> Predicate:
+    from tahoe.sql.predicates import compared_with  # noqa: PLC0415 - it imports sqlglot
+
+    return compared_with(name, symbol, value, schema, zone=zone, table=table)
 
 
 def _arrow_predicate(condition: pc.Expression, schema: Struct, zone: tzinfo, table: str) -> Predicate:
@@ -133,7 +140,7 @@ class _Implications:
         is_clear = len(path) == 1 or (not any("." in part for part in path) and self.schema.find(name) is None)
         if kind is None or not is_clear or not all(_is_alike(kind, each) for each in values):
             return None
-        return compared_with(name, symbol, value, schema=self.schema, zone=self.zone, table=self.table)
+        return _compared(name, symbol, value, self.schema, self.zone, self.table)
 
     def _type(self, path: tuple[str, ...]) -> DataType | None:
         fields = self.schema.resolve(path)

@@ -1,15 +1,19 @@
-"""How a version of a table shows itself in a notebook: a short HTML table, from the log alone."""
+"""How a version of a table, and rows about it, show themselves in a notebook: short HTML tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
+from itertools import islice
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe.protocol.types.moments import moment_of
 from tahoe.protocol.types.names import quoted
+from tahoe.protocol.types.value_texts import cell
+from tahoe.table.reading.plain_values import row_values
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot_state import SnapshotState
 
@@ -19,6 +23,30 @@ _COMMITS = 5
 _COUNTED_FILES_MAX = 10_000
 
 _COLUMNS_MAX = 30
+
+# Of a longer list, so many rows are shown.
+_ROWS_MAX = 100
+
+
+class ShownRows(list[dict[str, Any]]):
+    """Rows that a notebook shows as a table. A row need not have every column."""
+
+    def _repr_html_(self) -> str:
+        names = list(dict.fromkeys(name for row in self for name in row))
+        return _as_html(names, ([row.get(name) for name in names] for row in self), len(self))
+
+
+def arrow_as_html(table: pa.Table) -> str:
+    """An Arrow table as HTML. Columns without a value are left out."""
+    shown = table.select([name for name in table.column_names if table[name].null_count < table.num_rows])
+    return _as_html(shown.column_names, row_values(shown.slice(0, _ROWS_MAX)), table.num_rows)
+
+
+def _as_html(names: Sequence[str], rows: Iterable[Sequence[Any]], count: int) -> str:
+    head = "".join(f"<th style='text-align:left'>{escape(name)}</th>" for name in names)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in islice(rows, _ROWS_MAX))
+    more = f"<div>… {count - _ROWS_MAX:,} more</div>" if count > _ROWS_MAX else ""
+    return f"<table><tr>{head}</tr>{body}</table>{more}"
 
 
 def html_or_reason(url: str, make: Callable[[], str]) -> str:
@@ -75,6 +103,10 @@ def _columns(snapshot: SnapshotState) -> str:
     fields = list(snapshot.schema)
     told = [f"{quoted(f.name)} {f.type}{'' if f.nullable else ' NOT NULL'}" for f in fields[:_COLUMNS_MAX]]
     return "\n".join([*told, *([f"… {len(fields) - _COLUMNS_MAX} more"] if len(fields) > _COLUMNS_MAX else [])])
+
+
+def _cell(value: Any) -> str:
+    return f"<td style='text-align:left'>{'' if value is None else _lines(cell(value))}</td>"
 
 
 def _lines(text: str) -> str:

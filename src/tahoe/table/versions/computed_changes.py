@@ -24,7 +24,7 @@ ID, CHANGED_AT = f"{METADATA}.{ROW_ID}", f"{METADATA}.{ROW_COMMIT_VERSION}"
 # Of a row without one.
 _NO_ID = -1
 
-_KINDS = pa.array(["insert", "delete", "update_postimage", "update_preimage"])
+_KINDS = ("insert", "delete", "update_postimage", "update_preimage")
 _INSERT, _DELETE, _POST, _PRE = range(len(_KINDS))
 
 
@@ -47,7 +47,7 @@ def computed_changes(rows: pa.Table, *, is_net: bool) -> pa.Table:
     if is_net:
         kept, kinds = _net(ids[kept], kinds, changed[kept])
         order, kinds = order[kept], kinds[kept]
-    return with_columns(reordered_table(rows, order), {CHANGE_TYPE: _KINDS.take(pa.array(kinds))})
+    return with_columns(reordered_table(rows, order), {CHANGE_TYPE: pa.array(_KINDS).take(pa.array(kinds))})
 
 
 def _net(

@@ -33,7 +33,7 @@ from tahoe.table.arguments import (
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.kept_commits import KeptCommits
 from tahoe.table.reading.filters import Filter
-from tahoe.table.reading.notebook import html_or_reason
+from tahoe.table.reading.notebook import ShownRows, html_or_reason
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot, is_current, load_snapshot, refresh
 from tahoe.table.versions.change_feed import AskedRange, plan_feed
@@ -311,13 +311,15 @@ class TableReader:
 
     @takes(limit=COUNT)
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """The commits, newest first: `version`, `timestamp`, and the fields of `commitInfo` under their own names.
+        """The commits, newest first: `version`, `timestamp`, and the fields of `commitInfo` under their own names. A
+        notebook shows them as a table.
 
         >>> [commit["operation"] for commit in table.history()]
         ['WRITE', 'CREATE TABLE']
         """
         commits = history(self.snapshot(), limit)
-        return [{**c.info.fields, "version": c.version, "timestamp": moment_of(c.timestamp_ms)} for c in commits]
+        own = ((c.info.fields, {"version": c.version, "timestamp": moment_of(c.timestamp_ms)}) for c in commits)
+        return ShownRows({**first, **fields, **first} for fields, first in own)
 
     @takes(
         start_version=VERSION,
