@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from functools import partial
 
 import pyarrow as pa
 from pyiceberg.table import StaticTable
@@ -18,7 +19,11 @@ from tahoe.table.layout.compaction import CompactionSettings
 from tahoe.table.layout.optimize import OptimizeRequest, optimize
 from tahoe.table.transactions.alter import set_properties
 
-UNIFORM = {"delta.enableIcebergCompatV2": "true", "delta.universalFormat.enabledFormats": "iceberg"}
+FORMATS = {"delta.universalFormat.enabledFormats": "iceberg"}
+UNIFORM = {"delta.enableIcebergCompatV2": "true", **FORMATS}
+
+# With Iceberg's format version 3.
+UNIFORM_V3 = {"delta.enableIcebergCompatV3": "true", "delta.enableRowTracking": "true", **FORMATS}
 
 _DAY, _MOMENT = dt.date(2026, 1, 31), dt.datetime(2026, 1, 31, 23, 59, 59, 999_999)
 
@@ -63,15 +68,15 @@ def nested(start: int) -> pa.Table:
     )
 
 
-def plain(path: str) -> tahoe.Table:
+def plain(path: str, properties: Mapping[str, str] = UNIFORM) -> tahoe.Table:
     table = tahoe.Table(path)
-    table.append(rows(0), properties=UNIFORM)
+    table.append(rows(0), properties=properties)
     table.append(rows(10))
     return table
 
 
-def changed(path: str) -> tahoe.Table:
-    table = plain(path)
+def changed(path: str, properties: Mapping[str, str] = UNIFORM) -> tahoe.Table:
+    table = plain(path, properties)
     table.delete("id = 1")
     table.update({"text": "'other'"}, "id > 10")
     table.merge(rows(12, 4), on="id").when_matched_delete("target.id = 12").when_not_matched_insert_all().execute()
@@ -81,39 +86,39 @@ def changed(path: str) -> tahoe.Table:
     return table
 
 
-def compacted(path: str) -> tahoe.Table:
-    table = plain(path)
+def compacted(path: str, properties: Mapping[str, str] = UNIFORM) -> tahoe.Table:
+    table = plain(path, properties)
     optimize(table, OptimizeRequest(settings=CompactionSettings()))
     table.append(rows(20))
     return table
 
 
-def nested_types(path: str) -> tahoe.Table:
+def nested_types(path: str, properties: Mapping[str, str] = UNIFORM) -> tahoe.Table:
     table = tahoe.Table(path)
-    table.append(nested(0), properties=UNIFORM)
+    table.append(nested(0), properties=properties)
     table.append(nested(10))
     table.delete("id = 10")
     return table
 
 
-def partitioned(path: str) -> tahoe.Table:
+def partitioned(path: str, properties: Mapping[str, str] = UNIFORM) -> tahoe.Table:
     table = tahoe.Table(path)
     columns = ["tiny", "half", "flag", "money", "text", "day", "moment", "local"]
-    table.append(rows(0), partition_by=columns, properties=UNIFORM)
+    table.append(rows(0), partition_by=columns, properties=properties)
     table.append(rows(4))
     table.delete("id = 5")
     table.overwrite(rows(0, 2), partitions="dynamic")
     return table
 
 
-def odd_names(path: str) -> tahoe.Table:
+def odd_names(path: str, properties: Mapping[str, str] = UNIFORM) -> tahoe.Table:
     table = tahoe.Table(f"{path}/with a blank, é and 100%25")
     data = pa.table({"a b": [1, 2, 3], "c.d": ["x/y", "50%", "ü=?#"]})
-    table.append(data, partition_by=["c.d"], properties=UNIFORM)
+    table.append(data, partition_by=["c.d"], properties=properties)
     return table
 
 
-def evolved(path: str) -> tahoe.Table:
+def evolved(path: str, properties: Mapping[str, str] = UNIFORM) -> tahoe.Table:
     table = tahoe.Table(path)
     start = pa.table(
         {
@@ -123,7 +128,7 @@ def evolved(path: str) -> tahoe.Table:
             "gone": [1, 2],
         }
     )
-    table.append(start, partition_by=["id"], properties={**UNIFORM, "delta.enableTypeWidening": "true"})
+    table.append(start, partition_by=["id"], properties={**properties, "delta.enableTypeWidening": "true"})
     with table.transaction() as changes:
         changes.rename_column("id", "key")
         changes.drop_columns(["gone"])
@@ -145,33 +150,33 @@ def evolved(path: str) -> tahoe.Table:
     return table
 
 
-def mapped_later(path: str) -> tahoe.Table:
+def mapped_later(path: str, properties: Mapping[str, str] = UNIFORM) -> tahoe.Table:
     """Files without ids, whose columns are found by names, beside others."""
     table = tahoe.Table(path)
     table.append(nested(0), properties={"custom": "kept"})
-    set_properties(table, {**UNIFORM, "delta.columnMapping.mode": "name"})
+    set_properties(table, {**properties, "delta.columnMapping.mode": "name"})
     with table.transaction() as changes:
         changes.rename_column("numbers", "figures")
     table.append(nested(10).rename_columns(["id", "figures", *nested(0).column_names[2:]]))
     return table
 
 
-def partitioned_later(path: str) -> tahoe.Table:
+def partitioned_later(path: str, properties: Mapping[str, str] = UNIFORM) -> tahoe.Table:
     """Files without the partition columns, whose values are in the metadata alone, beside others."""
     table = tahoe.Table(path)
     data = pa.table({"id": [1, 2, 3], "p": ["a", "b", None], "day": [_DAY, None, None]})
     table.append(data, partition_by=["p", "day"], properties={"delta.columnMapping.mode": "name"})
-    set_properties(table, UNIFORM)
+    set_properties(table, properties)
     table.append(data)
     return table
 
 
-def partitioned_by_numbers(path: str) -> tahoe.Table:
+def partitioned_by_numbers(path: str, properties: Mapping[str, str] = UNIFORM) -> tahoe.Table:
     """Decimals of all digits, and doubles, in manifests that are written again."""
     table = tahoe.Table(path)
     numbers = [Decimal(10) ** 37 + 1, Decimal(-10) ** 30, None]
     data = pa.table({"id": [1, 2, 3], "large": pa.array(numbers, pa.decimal128(38, 0)), "real": [0.1, 1e300, None]})
-    table.append(data, partition_by=["large", "real"], properties=UNIFORM)
+    table.append(data, partition_by=["large", "real"], properties=properties)
     table.delete("id = 3")
     return table
 
@@ -199,15 +204,15 @@ def version_1(path: str) -> tahoe.Table:
     return table
 
 
-def replaced(path: str) -> tahoe.Table:
-    table = plain(path)
+def replaced(path: str, properties: Mapping[str, str] = UNIFORM) -> tahoe.Table:
+    table = plain(path, properties)
     table.overwrite(nested(0), overwrite_schema=True)
     return table
 
 
-def partitioned_by_replacement(path: str) -> tahoe.Table:
+def partitioned_by_replacement(path: str, properties: Mapping[str, str] = UNIFORM) -> tahoe.Table:
     """An unpartitioned table becomes a partitioned one, and the partition column gets another type."""
-    table = plain(path)
+    table = plain(path, properties)
     table.overwrite(pa.table({"id": [1, 2], "p": [1, None]}), partition_by=["p"], overwrite_schema=True)
     table.append(pa.table({"id": [3], "p": [1]}))
     table.overwrite(pa.table({"id": [1, 2], "p": ["a", None]}), partition_by=["p"], overwrite_schema=True)
@@ -215,31 +220,31 @@ def partitioned_by_replacement(path: str) -> tahoe.Table:
     return table
 
 
-def empty(path: str) -> tahoe.Table:
+def empty(path: str, properties: Mapping[str, str] = UNIFORM) -> tahoe.Table:
     table = tahoe.Table(path)
-    table.create(rows(0).schema, properties=UNIFORM)
+    table.create(rows(0).schema, properties=properties)
     return table
 
 
+_BY_VERSION = (
+    plain,
+    changed,
+    compacted,
+    nested_types,
+    partitioned,
+    odd_names,
+    evolved,
+    mapped_later,
+    partitioned_later,
+    partitioned_by_numbers,
+    replaced,
+    partitioned_by_replacement,
+    empty,
+)
+
 TABLES: Mapping[str, Callable[[str], tahoe.Table]] = {
-    make.__name__: make
-    for make in (
-        plain,
-        changed,
-        compacted,
-        nested_types,
-        partitioned,
-        odd_names,
-        evolved,
-        mapped_later,
-        partitioned_later,
-        partitioned_by_numbers,
-        not_convertible_meanwhile,
-        version_1,
-        replaced,
-        partitioned_by_replacement,
-        empty,
-    )
+    **{make.__name__: make for make in (*_BY_VERSION, not_convertible_meanwhile, version_1)},
+    **{f"{make.__name__}_v3": partial(make, properties=UNIFORM_V3) for make in _BY_VERSION},
 }
 
 

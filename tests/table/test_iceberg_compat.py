@@ -119,7 +119,6 @@ def test_row_ids_have_the_ids_of_icebergs_row_lineage():
         ({**V3, **V2}, "only one version"),
         ({**V3, "delta.enableRowTracking": "false"}, "enableRowTracking"),
         ({"delta.universalFormat.enabledFormats": "iceberg"}, "enableIcebergCompatV2"),
-        ({**V3, "delta.universalFormat.enabledFormats": "iceberg"}, "not for version 3"),
         ({**V2, "delta.universalFormat.enabledFormats": "hudi"}, "Hudi"),
     ],
 )

@@ -27,9 +27,12 @@ iceberg = typer.Typer(
     help="Give a table Iceberg's metadata; show, write and verify it.",
 )
 
-# The version of Iceberg compatibility.
-_COMPAT = 2
-
+Compat = Annotated[
+    int,
+    typer.Option(
+        "--compat", metavar="2|3", help="The version of Iceberg compatibility: 3 keeps deletion vectors and row ids."
+    ),
+]
 Whole = Annotated[bool, typer.Option("--whole", help="List all files anew, whatever the metadata has.")]
 
 
@@ -55,11 +58,11 @@ def show(path: Location, as_json: AsJson = False, option: Options = None) -> Non
 
 
 @iceberg.command()
-def enable(path: Location, as_json: AsJson = False, option: Options = None) -> None:
+def enable(path: Location, compat: Compat = 2, as_json: AsJson = False, option: Options = None) -> None:
     """Give a table the metadata, and rewrite the files that Iceberg's readers could not read."""
     with _messages(path):
         table = open_table(path, option)
-        version = upgrade_uniform(table, _COMPAT, lambda request: optimize(table, request))
+        version = upgrade_uniform(table, compat, lambda request: optimize(table, request))
         finish_background()
     if as_json:
         print_json({"table": table.url, "version": version})

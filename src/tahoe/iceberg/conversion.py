@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tahoe.errors import CommitGoneError, MissingVersionError, UnsupportedDataTypeError, UnsupportedOperationError
-from tahoe.iceberg.metadata_folder import Converted, MetadataFolder
+from tahoe.iceberg.metadata_folder import Converted, MetadataFolder, encode_metadata
 from tahoe.iceberg.table_state import Change, TableState
-from tahoe.protocol.configuration.universal_format import check_formats, has_iceberg
+from tahoe.protocol.configuration.universal_format import check_formats, format_version, has_iceberg
 from tahoe.protocol.log.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove
 from tahoe.protocol.log.log_files import LogFile
 from tahoe.storage.env import before_describing
@@ -88,7 +88,7 @@ def convert(snapshot: Snapshot, *, whole: bool = False) -> ConversionReport:
         if state is None:
             if not whole and _is_outrun(folder, known):
                 continue
-            state = TableState.of(folder, known, lists_anew=True)
+            state = TableState.of(folder, known, snapshot, lists_anew=True)
             state.list_anew(snapshot)
         if state.put(snapshot, replaces=whole or known is None):
             newest = folder.newest()
@@ -99,7 +99,9 @@ def convert(snapshot: Snapshot, *, whole: bool = False) -> ConversionReport:
 
 
 def _known(folder: MetadataFolder, snapshot: Snapshot) -> Converted | None:
-    """The newest metadata of this table. That of a table which it replaced, or was copied from, is deleted."""
+    """The newest metadata of this table. That of a table which it replaced, or was copied from, is deleted, as is that
+    of a newer version of the format.
+    """
     newest = folder.newest()
     if newest is None:
         return None
@@ -117,9 +119,12 @@ def _known(folder: MetadataFolder, snapshot: Snapshot) -> Converted | None:
 
 
 def _describes(folder: MetadataFolder, known: Converted, snapshot: Snapshot) -> bool:
-    """Whether metadata is that of this table in this folder: its files are named by their locations."""
-    metadata = known.metadata
-    return (metadata.table_uuid, metadata.location) == (TableState.uuid_of(snapshot), folder.location)
+    """Whether metadata is that of this table in this folder, where its files are named by their locations, and of a
+    version of the format from which it can go on: none leads back.
+    """
+    metadata, version = known.metadata, format_version(snapshot.protocol, snapshot.properties)
+    is_of_table = (metadata.table_uuid, metadata.location) == (TableState.uuid_of(snapshot), folder.location)
+    return is_of_table and metadata.format_version <= version
 
 
 def _report(folder: MetadataFolder, known: Converted, snapshots: int, *, is_whole: bool) -> ConversionReport:
@@ -143,9 +148,11 @@ def _continued(folder: MetadataFolder, known: Converted | None, snapshot: Snapsh
     """The metadata of a version from that of an earlier one; None if the files must be listed anew."""
     if known is None or known.version is None:
         return None
+    if known.metadata.format_version != format_version(snapshot.protocol, snapshot.properties):
+        return None  # its files have no row ids
     state = None
     try:
-        state = TableState.of(folder, known)
+        state = TableState.of(folder, known, snapshot)
         for change in _changes(snapshot, known.version):
             state.apply(change)
         if state.agrees_with(snapshot):
@@ -227,7 +234,7 @@ def metadata_of(definition: Snapshot, load: Callable[[], Snapshot]) -> tuple[str
     known = folder.newest()
     is_there = known is not None and known.version is not None and known.version >= definition.version
     if known is not None and is_there and _describes(folder, known, definition):
-        return folder.url(known.key), known.metadata.model_dump_json().encode()
+        return folder.url(known.key), encode_metadata(known.metadata)
     location = convert(load()).metadata
     return location, definition.log.env.store.get(folder.key(location))
 
@@ -251,6 +258,6 @@ def sync(snapshot: Snapshot, *, whole: bool = False) -> ConversionReport:
             operation="Writing Iceberg's metadata",
             table=newest.url,
             detail="the table does not ask for it",
-            remedy="Set delta.enableIcebergCompatV2 = true and delta.universalFormat.enabledFormats = iceberg.",
+            remedy="Set delta.enableIcebergCompatV2 or V3 = true and delta.universalFormat.enabledFormats = iceberg.",
         )
     return convert(newest, whole=whole)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Context
 from decimal import Decimal as PyDecimal
@@ -20,7 +21,9 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import PrimitiveType
 
 from tahoe.errors import UnsupportedOperationError
+from tahoe.iceberg.manifest_files import RECORDS, ROW_LINEAGE_SINCE
 from tahoe.protocol.configuration.column_mapping import column_id, physical_schema, stored_name
+from tahoe.protocol.configuration.universal_format import format_version
 from tahoe.protocol.log.actions import Add
 from tahoe.protocol.log.file_paths import resolve_path
 from tahoe.protocol.statistics.stats import (
@@ -50,6 +53,18 @@ _LAST_CHARACTER = "\U0010ffff"
 _ALL_DIGITS = Context(prec=DECIMAL_PRECISION_MAX)
 
 
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """A data file that a snapshot adds.
+
+    Attributes:
+        sequence_number: that of the version which wrote its rows; None for that of the snapshot.
+    """
+
+    file: DataFile
+    sequence_number: int | None = None
+
+
 class DataFiles:
     """Makes the data files of a version.
 
@@ -64,23 +79,31 @@ class DataFiles:
         self._physical = physical_schema(snapshot.schema, mode)
         fields = [field for field in map(snapshot.schema.find, snapshot.partition_columns) if field is not None]
         self._partitions = [(stored_name(field, mode), field.type) for field in fields]
+        self._is_tracked = format_version(snapshot.protocol, snapshot.properties) >= ROW_LINEAGE_SINCE
         self._columns = dict(_numbered(self._physical.leaves(), schema))
 
     def path(self, path: str) -> str:
         """The location of a file in the log, as Iceberg's readers open it."""
         return resolve_path(path, self._url)
 
+    def new(self, add: Add) -> NewFile:
+        """A file that a version adds; its rows are as old as row tracking says, in version 3 of Iceberg's format.
+
+        Raises: UnsupportedOperationError: as `of`.
+        """
+        return NewFile(self.of(add), add.default_row_commit_version if self._is_tracked else None)
+
     def of(self, add: Add) -> DataFile:
-        """Raises: UnsupportedOperationError: the file has a deletion vector, or the log does not tell its rows."""
+        """Raises: UnsupportedOperationError: the file has a deletion vector, or the log does not tell its rows or their
+        ids.
+        """
         found = parse_statistics(add.stats, self._physical)
-        if found is None or found.num_records is None or add.deletion_vector is not None:
-            why = "a deletion vector" if add.deletion_vector is not None else "no numRecords"
-            raise UnsupportedOperationError(
-                operation="Writing Iceberg's metadata",
-                table=self._snapshot.url,
-                detail=f"the file {add.path} has {why} in the log",
-                remedy="Use REORG TABLE … APPLY (PURGE), or ANALYZE TABLE … COMPUTE DELTA STATISTICS.",
-            )
+        if add.deletion_vector is not None:
+            raise self._refusal(add, "a deletion vector", "Use REORG TABLE … APPLY (PURGE).")
+        if found is None or found.num_records is None:
+            raise self._refusal(add, "no numRecords", "Use ANALYZE TABLE … COMPUTE DELTA STATISTICS.")
+        if self._is_tracked and add.base_row_id is None:
+            raise self._refusal(add, "no baseRowId", "Set delta.enableRowTracking = true.")
         rows = found.num_records
         counted = {path: count for path, count in found.null_count.items() if path in self._columns}
         low = {path: _bound(value, self._columns[path][1]) for path, value in self._bounds(found.min_values)}
@@ -89,6 +112,7 @@ class DataFiles:
             for path, value in self._bounds(found.max_values)
         }
         file = DataFile.from_args(
+            RECORDS,
             content=DataFileContent.DATA,
             file_path=self.path(add.path),
             file_format=FileFormat.PARQUET,
@@ -105,9 +129,18 @@ class DataFiles:
             split_offsets=None,
             equality_ids=None,
             sort_order_id=None,
+            first_row_id=add.base_row_id if self._is_tracked else None,
         )
         file.spec_id = self._spec_id
         return file
+
+    def _refusal(self, add: Add, what: str, remedy: str) -> UnsupportedOperationError:
+        return UnsupportedOperationError(
+            operation="Writing Iceberg's metadata",
+            table=self._snapshot.url,
+            detail=f"the file {add.path} has {what} in the log",
+            remedy=remedy,
+        )
 
     def _bounds(self, values: Any) -> Iterator[tuple[Path, Any]]:
         return ((path, value) for path, value in values.items() if path in self._columns)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyiceberg.manifest import read_manifest_list
 from pyiceberg.table.snapshots import Snapshot
 
+from tahoe.iceberg.manifest_files import read_list
 from tahoe.iceberg.metadata_folder import MetadataFolder
 from tahoe.protocol.configuration.properties import LOG_RETENTION
 from tahoe.table.reading.snapshot_state import SnapshotState
@@ -53,7 +53,7 @@ class Expired:
 
 def _manifests(folder: MetadataFolder, location: str) -> set[str]:
     try:
-        return {folder.key(m.manifest_path) for m in read_manifest_list(folder.input(folder.key(location)))}
+        return {folder.key(m.manifest_path) for m in read_list(folder.input(folder.key(location)))}
     except FileNotFoundError:  # an earlier expiry was interrupted
         return set()
 

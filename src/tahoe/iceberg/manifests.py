@@ -12,23 +12,28 @@ from dataclasses import dataclass, field
 from io import BytesIO
 
 from pyiceberg.manifest import (
+    UNASSIGNED_SEQ,
     DataFile,
     ManifestEntry,
     ManifestEntryStatus,
     ManifestFile,
-    read_manifest_list,
-    write_manifest,
-    write_manifest_list,
 )
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import DoubleType
 
+from tahoe.iceberg.data_files import NewFile
+from tahoe.iceberg.manifest_files import (
+    FormatVersion,
+    Input,
+    assign,
+    read_entries,
+    read_list,
+    write_list,
+    write_manifest,
+)
 from tahoe.iceberg.metadata_folder import MetadataFolder, Output
-
-FORMAT_VERSION = 2
-_COMPRESSION = "gzip"  # Avro's deflate
 
 # From so many manifests on, those below the size are merged up to it. Iceberg's defaults are 100 and 8 MiB; but a
 # manifest is written again when one of its files is removed, and PyIceberg writes some 2,000 files a second.
@@ -53,6 +58,20 @@ class Counts:
         self.size_bytes += file.file_size_in_bytes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSnapshot:
+    """What a snapshot that is being made is told of in its files.
+
+    Attributes:
+        first_row_id: no row that it adds has a smaller one; None in version 2 of the format.
+    """
+
+    id: int
+    parent_id: int | None
+    sequence_number: int
+    first_row_id: int | None
+
+
 @dataclass(slots=True)
 class Manifests:
     """The manifests of the snapshot that is being made, and the files that were written for it.
@@ -63,24 +82,16 @@ class Manifests:
     """
 
     folder: MetadataFolder
+    version: FormatVersion
     live: list[ManifestFile]
     written: list[Output] = field(default_factory=list)
 
     @classmethod
-    def of(cls, folder: MetadataFolder, snapshot: Snapshot | None) -> Manifests:
-        if snapshot is None:
-            return cls(folder, [])
-        return cls(folder, manifests_of(folder, snapshot))
+    def of(cls, folder: MetadataFolder, version: FormatVersion, snapshot: Snapshot | None) -> Manifests:
+        return cls(folder, version, [] if snapshot is None else manifests_of(folder, snapshot))
 
     def change(
-        self,
-        snapshot_id: int,
-        parent: Snapshot | None,
-        sequence_number: int,
-        added: Sequence[DataFile],
-        removed: Iterable[str],
-        spec: PartitionSpec,
-        schema: Schema,
+        self, new: NewSnapshot, added: Sequence[NewFile], removed: Iterable[str], spec: PartitionSpec, schema: Schema
     ) -> tuple[str, Counts, Counts]:
         """Make the manifest list of a new snapshot.
 
@@ -93,38 +104,45 @@ class Manifests:
         Raises:
             LookupError: a removed file is in no manifest.
         """
-        writer = _Writer(self, snapshot_id, spec, schema)
+        writer = _Writer(self, new.id, spec, schema)
         gone, counts = set(removed), Counts()
         kept = writer.without(self.live, gone, counts)
         if gone:
             raise LookupError(f"{len(gone)} removed files are in no manifest, such as {min(gone)}")
-        new = [
+        written = [
             writer.added(added[start : start + _FILES_PER_MANIFEST])
             for start in range(0, len(added), _FILES_PER_MANIFEST)
         ]
-        self.live = writer.merged([*new, *kept])
-        location = self._list(snapshot_id, parent, sequence_number)
+        self.live = writer.merged([*written, *kept])
+        location = self._list(new)
         taken = Counts()
         for file in added:
-            taken.take(file)
+            taken.take(file.file)
         return location, taken, counts
 
-    def _list(self, snapshot_id: int, parent: Snapshot | None, sequence_number: int) -> str:
-        output = self.folder.output(f"snap-{snapshot_id}")
-        parent_id = None if parent is None else parent.snapshot_id
-        with write_manifest_list(
-            FORMAT_VERSION, output, snapshot_id, parent_id, sequence_number, _COMPRESSION
-        ) as writer:
-            if self.live:
-                self.live = [writer.prepare_manifest(manifest) for manifest in self.live]
-                writer.add_manifests(self.live)
+    def _list(self, new: NewSnapshot) -> str:
+        output = self.folder.output(f"snap-{new.id}")
+        for manifest in self.live:
+            assign(manifest, new.sequence_number, new.first_row_id)
+        told = {
+            "snapshot-id": new.id,
+            "parent-snapshot-id": new.parent_id,
+            "sequence-number": new.sequence_number,
+            **({} if new.first_row_id is None else {"first-row-id": new.first_row_id}),
+        }
+        write_list(self.version, output, self.live, told)
         self.written.append(output)
         return output.location
+
+    def input(self, location: str) -> Input:
+        """A manifest, also one that is not yet in the storage."""
+        written = next((file for file in self.written if file.location == location), None)
+        return self.folder.input(self.folder.key(location)) if written is None else _Written(written)
 
 
 def manifests_of(folder: MetadataFolder, snapshot: Snapshot) -> list[ManifestFile]:
     """The manifests of a snapshot that list files which it has."""
-    return [m for m in read_manifest_list(folder.input(folder.key(snapshot.manifest_list))) if _has_files(m)]
+    return [m for m in read_list(folder.input(folder.key(snapshot.manifest_list))) if _has_files(m)]
 
 
 def _has_files(manifest: ManifestFile) -> bool:
@@ -146,15 +164,15 @@ class _Writer:
         fields = self.spec.partition_type(self.schema).fields
         return any(isinstance(field.field_type, DoubleType) for field in fields)
 
-    def added(self, files: Sequence[DataFile]) -> ManifestFile:
+    def added(self, files: Sequence[NewFile]) -> ManifestFile:
         return self._written(
             [
                 ManifestEntry.from_args(
                     status=ManifestEntryStatus.ADDED,
                     snapshot_id=self.snapshot_id,
-                    sequence_number=None,
+                    sequence_number=file.sequence_number,
                     file_sequence_number=None,
-                    data_file=file,
+                    data_file=file.file,
                 )
                 for file in files
             ]
@@ -202,7 +220,9 @@ class _Writer:
             if entry.snapshot_id != self.snapshot_id:
                 entry.status = ManifestEntryStatus.EXISTING
             else:  # readers give it the number of this snapshot
-                entry.sequence_number = entry.file_sequence_number = None
+                entry.file_sequence_number = None
+                if entry.sequence_number == UNASSIGNED_SEQ:
+                    entry.sequence_number = None
         return self._written(entries)
 
     def _entries(self, manifest: ManifestFile) -> list[ManifestEntry]:
@@ -212,28 +232,20 @@ class _Writer:
         """
         if self._loses_partitions:
             raise LookupError("PyIceberg reads partition values of type double as floats")
-        entries: list[ManifestEntry] = manifest.fetch_manifest_entry(_Reader(self.manifests), discard_deleted=True)
-        return entries
+        return read_entries(manifest, self.manifests.input(manifest.manifest_path))
 
     def _written(self, entries: Sequence[ManifestEntry]) -> ManifestFile:
         output = self.manifests.folder.output("m0")
-        with write_manifest(FORMAT_VERSION, self.spec, self.schema, output, self.snapshot_id, _COMPRESSION) as writer:
-            for entry in entries:
-                writer.add_entry(entry)
+        listed = write_manifest(
+            self.manifests.version,
+            output,
+            entries,
+            spec=self.spec,
+            schema=self.schema,
+            snapshot_id=self.snapshot_id,
+        )
         self.manifests.written.append(output)
-        return writer.to_manifest_file()
-
-
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    """What PyIceberg calls a file IO: reads the files of the folder, and those that are not yet in it."""
-
-    manifests: Manifests
-
-    def new_input(self, location: str) -> object:
-        written = next((file for file in self.manifests.written if file.location == location), None)
-        folder = self.manifests.folder
-        return folder.input(folder.key(location)) if written is None else _Written(written)
+        return listed
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from io import BytesIO
 
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.typedef import IcebergBaseModel
 
 from tahoe.storage.env import physical_url
 from tahoe.table.adoption.iceberg_source import METADATA_FILE, StoredInput
@@ -87,7 +88,7 @@ class MetadataFolder:
         Args:
             replaces: put it in any case.
         """
-        content = metadata.model_dump_json().encode()
+        content = encode_metadata(metadata)
         if replaces:
             self._store.put(_key(version), content)
         elif not self._store.put_if_absent(_key(version), content):
@@ -110,6 +111,12 @@ class MetadataFolder:
     def metadata_keys(self, before: int) -> list[str]:
         """The metadata files of versions before one."""
         return [key for number, key in self._numbered().items() if number < before]
+
+
+def encode_metadata(metadata: TableMetadata) -> bytes:
+    """The content of a metadata file. PyIceberg's class for version 3 of the format reads, but refuses to write."""
+    text: str = IcebergBaseModel.model_dump_json(metadata)
+    return text.encode()
 
 
 def _key(version: int) -> str:

@@ -11,20 +11,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-from pyiceberg.manifest import DataFile
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
+from pyiceberg.table.metadata import TableMetadata, TableMetadataV2, TableMetadataV3
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import MetadataLogEntry, Operation, Snapshot, SnapshotLogEntry, Summary
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
-from tahoe.iceberg.data_files import DataFiles
+from tahoe.iceberg.data_files import DataFiles, NewFile
 from tahoe.iceberg.expiry import Expired, expired_snapshots
-from tahoe.iceberg.manifests import Counts, Manifests
+from tahoe.iceberg.manifest_files import ROW_LINEAGE_SINCE, field_of
+from tahoe.iceberg.manifests import Counts, Manifests, NewSnapshot
 from tahoe.iceberg.metadata_folder import DELTA_TIMESTAMP, DELTA_VERSION, Converted, MetadataFolder
 from tahoe.iceberg.schemas import iceberg_schema, name_mapping, partition_spec, without_name_conflicts
 from tahoe.protocol.configuration.column_mapping import highest_id
+from tahoe.protocol.configuration.row_tracking import DOMAIN, high_water_mark
+from tahoe.protocol.configuration.universal_format import format_version
 from tahoe.protocol.log.actions import Add, Remove
 from tahoe.table.reading.snapshot import Snapshot as DeltaSnapshot
 
@@ -55,6 +57,9 @@ class TableState:
     """The metadata of one table, which changes version by version until it is put.
 
     Attributes:
+        sequence_number: that of the newest snapshot. With row lineage it is the version that the snapshot stands for,
+            so that it tells the same of rows as row tracking, unless metadata of other versions was there before.
+        next_row_id: larger than all row ids.
         added: the number of new snapshots.
     """
 
@@ -66,24 +71,31 @@ class TableState:
     log: list[SnapshotLogEntry]
     manifests: Manifests
     sequence_number: int
+    next_row_id: int = 0
     schema_id: int = 0
     spec_id: int = 0
     added: int = 0
     expired: Expired = field(default_factory=Expired)
 
     @classmethod
-    def of(cls, folder: MetadataFolder, known: Converted | None, *, lists_anew: bool = False) -> TableState:
+    def of(
+        cls, folder: MetadataFolder, known: Converted | None, snapshot: DeltaSnapshot, *, lists_anew: bool = False
+    ) -> TableState:
         """The state that the newest metadata file describes, or that of a new table.
 
         Args:
+            snapshot: the version that decides about the version of the format.
             lists_anew: the manifests do not matter.
 
         Raises:
             FileNotFoundError: the list of its manifests is gone.
         """
+        version = format_version(snapshot.protocol, snapshot.properties)
         if known is None:
-            return cls(folder, None, [], [], [], [], Manifests(folder, []), 0)
+            before_first = -1 if version >= ROW_LINEAGE_SINCE else 0
+            return cls(folder, None, [], [], [], [], Manifests(folder, version, []), before_first)
         metadata = known.metadata
+        numbers = {name: getattr(metadata, name, None) or 0 for name in ("last_sequence_number", "next_row_id")}
         return cls(
             folder,
             known,
@@ -91,8 +103,9 @@ class TableState:
             list(metadata.partition_specs),
             list(metadata.snapshots),
             list(metadata.snapshot_log),
-            Manifests.of(folder, None if lists_anew else metadata.current_snapshot()),
-            metadata.last_sequence_number if isinstance(metadata, TableMetadataV2) else 0,
+            Manifests.of(folder, version, None if lists_anew else metadata.current_snapshot()),
+            numbers["last_sequence_number"],
+            numbers["next_row_id"],
             metadata.current_schema_id,
             metadata.default_spec_id,
         )
@@ -128,7 +141,7 @@ class TableState:
         is_moved = not any(add.data_change for add in change.adds) and not any(
             remove.data_change for remove in change.removes
         )
-        added = [files.of(add) for add in change.adds]
+        added = [files.new(add) for add in change.adds]
         self._snapshot(change.state, change.version, change.timestamp_ms, added, gone, is_moved=is_moved)
 
     def list_anew(self, snapshot: DeltaSnapshot) -> None:
@@ -136,7 +149,7 @@ class TableState:
         self._define(snapshot)
         files = self._files(snapshot)
         self.manifests.live = []
-        added = [files.of(add) for add in snapshot.full_scan.adds()]
+        added = [files.new(add) for add in snapshot.full_scan.adds()]
         self._snapshot(snapshot, snapshot.version, snapshot.timestamp_ms, added, [], is_anew=bool(self.snapshots))
 
     def _define(self, state: DeltaSnapshot) -> bool:
@@ -179,7 +192,7 @@ class TableState:
         state: DeltaSnapshot,
         version: int,
         timestamp_ms: int,
-        added: Sequence[DataFile],
+        added: Sequence[NewFile],
         removed: Sequence[str],
         *,
         is_moved: bool = False,
@@ -188,25 +201,43 @@ class TableState:
         """Add a snapshot of a version."""
         parent = self.snapshots[-1] if self.snapshots else None
         number = self._new_id(state.metadata.id, version)
-        self.sequence_number += 1
-        location, new, gone = self.manifests.change(
-            number, parent, self.sequence_number, added, removed, self._spec, self._schema
+        first_row_id = self._number(version, added)
+        named = NewSnapshot(
+            id=number,
+            parent_id=None if parent is None else parent.snapshot_id,
+            sequence_number=self.sequence_number,
+            first_row_id=first_row_id,
         )
+        location, new, gone = self.manifests.change(named, added, removed, self._spec, self._schema)
         operation = _operation(bool(added), bool(removed) or is_anew, is_moved=is_moved)
         previous = None if parent is None or is_anew else parent.summary
         told = {DELTA_VERSION: str(version), DELTA_TIMESTAMP: str(timestamp_ms)}
         snapshot = Snapshot(
             snapshot_id=number,
-            parent_snapshot_id=None if parent is None else parent.snapshot_id,
+            parent_snapshot_id=named.parent_id,
             sequence_number=self.sequence_number,
             timestamp_ms=max(timestamp_ms, 0 if parent is None else parent.timestamp_ms),
             manifest_list=location,
             summary=Summary(operation, **_summary(new, gone, previous), **told),
             schema_id=self.schema_id,
+            first_row_id=first_row_id,
+            added_rows=None if first_row_id is None else self.next_row_id - first_row_id,
         )
         self.snapshots.append(snapshot)
         self.log.append(SnapshotLogEntry(snapshot_id=number, timestamp_ms=snapshot.timestamp_ms))
         self.added += 1
+
+    def _number(self, version: int, added: Sequence[NewFile]) -> int | None:
+        """Go on to the sequence number and row ids of a snapshot. Returns the first row id that it could assign."""
+        self.sequence_number += 1
+        if self.manifests.version < ROW_LINEAGE_SINCE:
+            return None
+        first = self.next_row_id
+        written = (file.sequence_number for file in added)
+        self.sequence_number = max(self.sequence_number, version, *(n for n in written if n is not None))
+        for file in added:
+            self.next_row_id = max(self.next_row_id, field_of(file.file, "first_row_id") + file.file.record_count)
+        return first
 
     def _new_id(self, table_id: str, version: int) -> int:
         """The id of the snapshot of a version: the same for all converters, if it is not taken."""
@@ -248,7 +279,12 @@ class TableState:
         kept = [s for s in self.snapshots if s.snapshot_id not in self.expired.ids]
         newest = kept[-1]
         timestamp_ms = snapshot.timestamp_ms
-        return TableMetadataV2(
+        described: type[TableMetadataV2 | TableMetadataV3] = TableMetadataV2
+        numbers = {"last_sequence_number": self.sequence_number}
+        if self.manifests.version >= ROW_LINEAGE_SINCE:
+            described = TableMetadataV3
+            numbers["next_row_id"] = max(self.next_row_id, high_water_mark(snapshot.domains.get(DOMAIN)) + 1)
+        return described(
             location=self.folder.location,
             table_uuid=self.uuid_of(snapshot),
             last_updated_ms=max(timestamp_ms, newest.timestamp_ms),
@@ -268,7 +304,7 @@ class TableState:
             sort_orders=[UNSORTED_SORT_ORDER],
             default_sort_order_id=UNSORTED_SORT_ORDER.order_id,
             refs={_MAIN: SnapshotRef(snapshot_id=newest.snapshot_id, snapshot_ref_type=SnapshotRefType.BRANCH)},
-            last_sequence_number=self.sequence_number,
+            **numbers,
         )
 
     def _metadata_log(self) -> list[MetadataLogEntry]:

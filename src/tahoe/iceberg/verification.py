@@ -16,7 +16,8 @@ from pyiceberg.types import DoubleType, FloatType, IntegerType, LongType
 
 from tahoe.errors import UnsupportedOperationError
 from tahoe.iceberg.conversion import told
-from tahoe.iceberg.data_files import DataFiles
+from tahoe.iceberg.data_files import DataFiles, NewFile
+from tahoe.iceberg.manifest_files import field_of, read_entries
 from tahoe.iceberg.manifests import manifests_of
 from tahoe.iceberg.metadata_folder import MetadataFolder
 from tahoe.iceberg.schemas import iceberg_schema
@@ -70,31 +71,32 @@ def verify(snapshot: Snapshot) -> Verification:
         version=version,
         newest=snapshot.version,
         files=len(found),
-        rows=sum(file.record_count for file in found.values()),
+        rows=sum(file.file.record_count for file in found.values()),
         differences=tuple(_differences(state, known.metadata, found)),
     )
 
 
-def _data_files(folder: MetadataFolder, metadata: TableMetadata) -> Mapping[str, DataFile]:
-    newest, files = metadata.current_snapshot(), dict[str, DataFile]()
+def _data_files(folder: MetadataFolder, metadata: TableMetadata) -> Mapping[str, NewFile]:
+    newest, files = metadata.current_snapshot(), dict[str, NewFile]()
     for manifest in [] if newest is None else manifests_of(folder, newest):
         assert manifest.content == ManifestContent.DATA  # tahoe writes no others
-        for entry in manifest.fetch_manifest_entry(folder.input("")):
-            files[entry.data_file.file_path] = entry.data_file
+        for entry in read_entries(manifest, folder.input(folder.key(manifest.manifest_path))):
+            files[entry.data_file.file_path] = NewFile(entry.data_file, entry.sequence_number)
     return files
 
 
-def _differences(state: Snapshot, metadata: TableMetadata, found: Mapping[str, DataFile]) -> Iterator[str]:
+def _differences(state: Snapshot, metadata: TableMetadata, found: Mapping[str, NewFile]) -> Iterator[str]:
     schema = metadata.schema()
     wanted = iceberg_schema(state.schema, schema.schema_id, table=state.url)
     if schema.as_struct() != wanted.as_struct():
         yield f"the schema is {schema.as_struct()}, but that of version {state.version} is {wanted.as_struct()}"
         return
     files = DataFiles(state, schema, metadata.default_spec_id)
-    expected = {file.file_path: file for file in map(files.of, state.full_scan.adds())}
+    expected = {new.file.file_path: new for new in map(files.new, state.full_scan.adds())}
     yield from _named("files of the table that are missing", sorted(expected.keys() - found.keys()))
     yield from _named("files that the table does not have", sorted(found.keys() - expected.keys()))
-    both = [(path, expected[path], found[path]) for path in sorted(expected.keys() & found.keys())]
+    common = sorted(expected.keys() & found.keys())
+    both = [(path, expected[path].file, found[path].file) for path in common]
     for what, differs in (
         ("of another size", lambda a, b: a.file_size_in_bytes != b.file_size_in_bytes),
         ("with another number of rows", lambda a, b: a.record_count != b.record_count),
@@ -102,6 +104,14 @@ def _differences(state: Snapshot, metadata: TableMetadata, found: Mapping[str, D
         ("with bounds or null counts that their rows contradict", lambda a, b: _excludes(a, b, schema)),
     ):
         yield from _named(f"files {what}", [path for path, mine, theirs in both if differs(mine, theirs)])
+    lineage = [path for path in common if _lineage(expected[path]) not in (None, _lineage(found[path]))]
+    yield from _named("files whose rows have other ids or versions", lineage)
+
+
+def _lineage(file: NewFile) -> tuple[int, int] | None:
+    """The first row id of a file, and the version of its rows; None without row lineage."""
+    first = field_of(file.file, "first_row_id")
+    return None if first is None or file.sequence_number is None else (first, file.sequence_number)
 
 
 def _partition(record: Record) -> str:

@@ -1,12 +1,13 @@
 """Universal format (UniForm): the metadata of other formats that a table has beside its log, and what it needs for it.
 
 The names and rules are the reference's: Iceberg's metadata needs an active version of Iceberg compatibility. Version 3
-is not converted: the library that writes Iceberg's metadata does not write the format's version 3.
+has metadata of Iceberg's format version 3, the others of version 2.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from tahoe.errors import InvalidPropertyError
 from tahoe.protocol.configuration.column_mapping import MODE
@@ -23,8 +24,8 @@ _DECIDES = frozenset(
     {ENABLED_FORMATS.name, *(f"delta.enableIcebergCompatV{compat.number}" for compat in ICEBERG_COMPATS)}
 )
 
-# The newest version of Iceberg compatibility whose tables get Iceberg's metadata.
-_CONVERTED_MAX = 2
+# The first version of Iceberg compatibility with Iceberg's format version 3.
+_V3_SINCE = 3
 
 
 def has_iceberg(configuration: Configuration) -> bool:
@@ -74,15 +75,13 @@ def check_formats(protocol: Protocol, configuration: Configuration, *, table: st
     """Refuse a configuration that asks for metadata which cannot be written.
 
     Raises:
-        InvalidPropertyError: Iceberg's metadata without Iceberg compatibility, or with version 3.
+        InvalidPropertyError: Iceberg's metadata without Iceberg compatibility.
     """
-    if not has_iceberg(configuration):
-        return
-    compat = iceberg_compat(protocol, configuration)
-    if compat is None:
-        detail = "Iceberg's metadata requires delta.enableIcebergCompatV2 = true"
-    elif compat > _CONVERTED_MAX:
-        detail = "tahoe writes Iceberg's metadata for versions 1 and 2 of its compatibility, not for version 3"
-    else:
-        return
-    raise InvalidPropertyError(property=ENABLED_FORMATS.name, table=table, value=ICEBERG, detail=detail)
+    if has_iceberg(configuration) and iceberg_compat(protocol, configuration) is None:
+        detail = "Iceberg's metadata requires delta.enableIcebergCompatV2 = true or delta.enableIcebergCompatV3 = true"
+        raise InvalidPropertyError(property=ENABLED_FORMATS.name, table=table, value=ICEBERG, detail=detail)
+
+
+def format_version(protocol: Protocol, configuration: Configuration) -> Literal[2, 3]:
+    """The version of Iceberg's format that the metadata of a table has."""
+    return 3 if (iceberg_compat(protocol, configuration) or 0) >= _V3_SINCE else 2

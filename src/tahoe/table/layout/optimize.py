@@ -19,6 +19,7 @@ from tahoe._progress import showing
 from tahoe.errors import DeltaConcurrentModificationException
 from tahoe.protocol.configuration.column_mapping import physical_schema
 from tahoe.protocol.configuration.features import keeps_partitions_in_files
+from tahoe.protocol.configuration.row_tracking import field_ids
 from tahoe.protocol.log.actions import Add
 from tahoe.protocol.log.cubes import CUBE_ID
 from tahoe.protocol.statistics.clustering import columns_without_statistics
@@ -38,7 +39,7 @@ from tahoe.table.log.vacuum_starts import vacuum_cutoff_ms
 from tahoe.table.reading.footers_mask import footers_mask
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot, chosen_files
-from tahoe.table.transactions.fitting_files import lacks_nested_ids
+from tahoe.table.transactions.fitting_files import lacks_ids
 from tahoe.table.versions.table_reader import TableReader
 from tahoe.table.writing.planning import plan_existing
 from tahoe.table.writing.write_plan import WritePlan
@@ -273,7 +274,8 @@ def _bins(scan: Scan, request: OptimizeRequest, order: Order | None, cubes: Iter
     if request.operation == REORG and request.purpose == FILTERS:
         return bins_of(scan, lacks_filters)
     if request.operation == REORG and request.purpose == NESTED_IDS:
-        return bins_of(scan, lambda piece: footers_mask(piece, lacks_nested_ids))
+        row_ids = field_ids(scan.snapshot.protocol, scan.snapshot.properties)
+        return bins_of(scan, lambda piece: footers_mask(piece, lacks_ids(row_ids)))
     if order is not None:
         return plan_cubes(scan, order, request.settings, cubes)
     return plan_bins(scan, request.settings, has_dropped_columns if request.is_purge else None)

@@ -6,7 +6,7 @@ is in the footers: they are read once, when Iceberg's metadata begins.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,6 +19,7 @@ from tahoe.protocol.configuration.features import (
     numbers_nested,
     supports,
 )
+from tahoe.protocol.configuration.row_tracking import MATERIALISED, field_ids
 from tahoe.protocol.configuration.universal_format import has_iceberg
 from tahoe.protocol.log.actions import Add
 from tahoe.protocol.statistics.stats import num_records_of
@@ -26,8 +27,6 @@ from tahoe.protocol.types.schema import Array, Map, walk_fields
 from tahoe.table.arrow.file_columns import FIELD_ID
 from tahoe.table.reading.footers_mask import footers_mask
 from tahoe.table.reading.snapshot import Snapshot
-
-_UPGRADE = "Use REORG TABLE … APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = 2)), which rewrites such files."
 
 
 def check_files_fit(
@@ -47,8 +46,9 @@ def check_files_fit(
     _check_partitions(compat, before, after)
     if compat is not None and compat_before is None:
         _check_log(snapshot, adds, compat)
-    if has_iceberg(after.properties) and not has_iceberg(before.properties):
-        _check_footers(snapshot, after)
+    is_new = not has_iceberg(before.properties) or compat_before is None
+    if has_iceberg(after.properties) and compat is not None and (is_new or compat != compat_before):
+        _check_footers(snapshot, before, after, compat)
 
 
 def _check_partitions(compat: int | None, before: TableConfiguration, after: TableConfiguration) -> None:
@@ -84,23 +84,40 @@ def _check_log(snapshot: Snapshot, adds: Sequence[Add], compat: int) -> None:
 _WITHOUT_VECTORS = (1, 2)
 
 
-def _check_footers(snapshot: Snapshot, after: TableConfiguration) -> None:
+def _check_footers(snapshot: Snapshot, before: TableConfiguration, after: TableConfiguration, compat: int) -> None:
     is_nested = any(isinstance(field.type, Array | Map) for _, field in walk_fields(after.schema))
-    if not is_nested or not numbers_nested(after.protocol, after.properties):
+    kept = {before.properties.get(name) for name in MATERIALISED}
+    row_ids = [name for name in field_ids(after.protocol, after.properties) if name in kept]
+    if not row_ids and not (is_nested and numbers_nested(after.protocol, after.properties)):
         return
-    found = footers_mask(snapshot.full_scan, lacks_nested_ids)
+    found = footers_mask(snapshot.full_scan, lacks_ids(row_ids))
     if found.any():
-        detail = f"{int(found.sum())} of its {len(found)} files have no field ids for the elements of arrays and maps"
-        raise _refusal(snapshot, detail, _UPGRADE)
+        what = "the elements of arrays and maps" if is_nested else "row ids"
+        detail = f"{int(found.sum())} of its {len(found)} files have no field ids for {what}"
+        remedy = f"REORG TABLE … APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = {compat}))"
+        raise _refusal(snapshot, detail, f"Use {remedy}, which rewrites such files.")
 
 
-def lacks_nested_ids(parquet: pq.ParquetFile) -> bool:
-    """Whether a file has field ids, but not for all of its columns, elements, keys and values.
+def lacks_ids(row_ids: Collection[str]) -> Callable[[pq.ParquetFile], bool]:
+    """A test whether a file has field ids, but not for all of its columns, elements, keys and values; or none for the
+    columns in which it keeps row ids and row commit versions.
 
     A file without any id is read by names, by the mapping of names in Iceberg's metadata.
+
+    Args:
+        row_ids: the names of these columns.
     """
-    numbered = [FIELD_ID in (field.metadata or {}) for column in parquet.schema_arrow for field in _fields(column)]
-    return any(numbered) and not all(numbered)
+
+    def lacks(parquet: pq.ParquetFile) -> bool:
+        columns = parquet.schema_arrow
+        numbered = [_has_id(field) for column in columns for field in _fields(column)]
+        return (any(numbered) and not all(numbered)) or any(not _has_id(c) for c in columns if c.name in row_ids)
+
+    return lacks
+
+
+def _has_id(field: pa.Field) -> bool:
+    return FIELD_ID in (field.metadata or {})
 
 
 def _fields(field: pa.Field) -> list[pa.Field]:
