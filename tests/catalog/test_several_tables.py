@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -20,6 +21,8 @@ from tahoe.errors import (
     TransactionConflictError,
 )
 from tahoe.storage.background import finish_background
+from tahoe.table.log.delta_log import Log
+from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tests.catalog.serving import listening
 
 SCHEMA = pa.schema([("id", pa.int64())])
@@ -72,6 +75,49 @@ def test_a_transaction_that_fails_leaves_nothing(catalog: Catalog) -> None:
     assert len(list(staged.glob(f"{1:020}.*"))) == 0
     with pytest.raises(TransactionClosedError):
         changed.to_arrow()
+
+
+def test_a_block_goes_on_from_what_earlier_ones_have_read(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads the commits since, of others too, and no log from its beginning."""
+    tables = [catalog.create_table(f"shop.{name}", SCHEMA) for name in ("orders", "stock", "read")]
+    loaded = list[str]()
+
+    def counted(log: Log, *given: Any) -> Snapshot:
+        loaded.append(log.url)
+        return load_snapshot(log, *given)
+
+    def block(number: int) -> None:
+        with catalog.transaction() as changes:
+            for name in ("orders", "stock"):
+                changes.table(f"shop.{name}").append(rows(number))
+            assert ids(changes.table("shop.read")) == [*range(10, 10 + number)]
+
+    monkeypatch.setattr("tahoe.table.versions.table_reader.load_snapshot", counted)
+    monkeypatch.setattr("tahoe.table.commit.post_commit_hooks.load_snapshot", counted)
+    block(0)
+    finish_background()  # publishes
+    assert set(loaded) == {table.url for table in tables}
+    tables[2].append(rows(10))
+    loaded.clear()
+    for number in (1, 2):
+        block(number)
+        finish_background()
+        tables[2].append(rows(10 + number))
+    assert loaded == []
+    assert [ids(table) for table in tables] == [[0, 1, 2], [0, 1, 2], [10, 11, 12]]
+
+
+def test_what_a_block_has_undone_is_not_known_to_the_next_one(catalog: Catalog) -> None:
+    orders = catalog.create_table("shop.orders", SCHEMA)
+    with pytest.raises(KeyError), catalog.transaction() as changes:
+        changes.table("shop.orders").append(rows(1))
+        assert ids(changes.table("shop.orders")) == [1]
+        raise KeyError
+    orders.append(rows(2))
+    for number in (3, 4):
+        with catalog.transaction() as changes:
+            changes.table("shop.orders").append(rows(number))
+            assert ids(changes.table("shop.orders")) == [*range(2, number + 1)]
 
 
 def test_reads_of_a_transaction_see_one_moment(catalog: Catalog) -> None:

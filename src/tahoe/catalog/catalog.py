@@ -21,6 +21,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
+from tahoe._cached import Recent
 from tahoe.catalog.commits import Begin, CatalogCommits, drop
 from tahoe.catalog.database import folder_beside, open_database, reading, shown, transaction
 from tahoe.catalog.entries import CatalogSnapshot, TableEntry, entries
@@ -37,7 +38,7 @@ from tahoe.catalog.registration import (
     release,
 )
 from tahoe.catalog.tables_of_database import IDENTITY, SCHEMAS, TABLES
-from tahoe.catalog.transaction import CatalogTransaction
+from tahoe.catalog.transaction import CatalogTransaction, Known
 from tahoe.errors import (
     CatalogNameError,
     CatalogNameTakenError,
@@ -59,6 +60,9 @@ from tahoe.table.table import Table
 
 if TYPE_CHECKING:
     from tahoe.catalog.remote_credentials import ServerCredentials
+
+# Of so many tables a version is kept that a block has read, for the next one.
+KNOWN_MAX = 16
 
 _NAMED = sa.select(TABLES.c.id).where(
     (TABLES.c.schema_id == sa.bindparam("schema_id")) & (TABLES.c.name == sa.bindparam("name"))
@@ -104,6 +108,7 @@ class Catalog:
         self._root = None if place is None else normalise(place)
         self._env_at: Callable[[str], Env] = partial(system_env, storage_options=storage_options)
         self.url = shown(self.engine.url)
+        self._known: Recent[str, Known] = Recent(KNOWN_MAX)
         self._ratifier: Ratifier = DatabaseRatifier(self._begin)
 
     def __repr__(self) -> str:
@@ -368,18 +373,22 @@ class Catalog:
             DeltaConcurrentModificationException: what another writer has committed meanwhile conflicts. A
                 TransactionConflictError among them says that running the block again can help.
         """
-        known = {entry.name: entry for entry in self._ratifier.entries()}
+        entries_now = {entry.name: entry for entry in self._ratifier.entries()}
         open_table = partial(self._open_in, time.time_ns() // 1_000_000)
-        changes = CatalogTransaction(self.url, self._ratifier, known, open_table, is_serializable=serializable)
+        changes = CatalogTransaction(self.url, self._ratifier, entries_now, open_table, is_serializable=serializable)
         try:
             yield changes
         except BaseException:
             changes.roll_back()
             raise
+        known = changes.known()
         if not changes.is_closed:
             changes.commit()
+        for table_id, of_table in known.items():
+            self._known.put(table_id, of_table)
         for entry, commits in changes.written:
-            work = partial(_after_block, self.open(entry.id, entry.url), commits)
+            table = _going_on(self.open(entry.id, entry.url), known.get(entry.id))
+            work = partial(_after_block, table, commits)
             in_background(background_job("after_block", entry.url, commits[-1].version if commits else None, work))
 
     # --- the database
@@ -408,7 +417,7 @@ class Catalog:
     def _open_in(self, began_ms: int, entry: TableEntry, commits: TableCommits, watch: Watch) -> Table:
         """A table in a block, for which all commits are made at the time when it began."""
         env = replace(self._env_at(entry.url), clock_ms=lambda: began_ms)
-        return _table_of(env, ManagedStore(env.store, commits), watch)
+        return _going_on(_table_of(env, ManagedStore(env.store, commits), watch), self._known.get(entry.id))
 
     def _store(self, table_id: str, url: str) -> ManagedStore:
         return ManagedStore(self._env_at(url).store, self._commits(table_id, url))
@@ -423,12 +432,23 @@ def _remove_up_to(begin: Begin, table_id: str, version: int) -> None:
         connection.execute(sa.delete(TABLES).where((TABLES.c.id == table_id) & (TABLES.c.latest_version <= version)))
 
 
+def _going_on(table: Table, known: Known | None) -> Table:
+    """A table that makes its next snapshot from one that was read before."""
+    if known is not None:
+        assert isinstance(table.env.store, ManagedStore)
+        table.knows(known.snapshot)
+        if known.staged is not None:
+            table.env.store.knowing(known.staged)
+    return table
+
+
 def _after_block(table: Table, commits: Sequence[RatifiedCommit]) -> None:
     """Publish the commits of a block, and run the hooks that have waited for its end."""
     assert isinstance(table.env.store, ManagedStore)
     table.env.store.publish()
+    base = table.newest_known
     for commit in commits:
-        after_commit(table.log, None, commit.version, table.log.read_version(commit.version), commit.size_bytes)
+        after_commit(table.log, base, commit.version, table.log.read_version(commit.version), commit.size_bytes)
     if SYMLINK_MANIFESTS.get(table.properties):
         table.generate()
 

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
-from tahoe.catalog.catalog import Catalog
+from tahoe._cached import Recent
+from tahoe.catalog.catalog import KNOWN_MAX, Catalog
 from tahoe.catalog.entries import TableEntry
 from tahoe.catalog.names import parts_of
 from tahoe.catalog.ratification import TableChange
@@ -199,6 +200,7 @@ class RemoteCatalog(Catalog):
         self.credentials = ServerCredentials(self._calls, dict(storage_options or {}))
         self._env_at = self.credentials.env_at
         self._making: dict[str, RemoteCommits] = {}
+        self._known = Recent(KNOWN_MAX)
         catalogs = self._calls.call("GET", "/catalogs")["catalogs"]
         if not catalogs:
             raise self._not_served("be read", "nothing of it was granted to the owner of this token")

@@ -23,7 +23,10 @@ from tahoe.errors import (
 from tahoe.protocol.log.actions import in_commit_timestamp, with_in_commit_timestamp
 from tahoe.protocol.log.log_files import STAGED_FOLDER, commit_key
 from tahoe.storage.env import Env, Watch
+from tahoe.storage.managed import ManagedStore
 from tahoe.storage.ratified import Ratified, RatifiedCommit, TableCommits
+from tahoe.table.commit.transaction import CommitAgain
+from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.table import Table
 
 
@@ -58,17 +61,36 @@ class PendingCommits:
         return version <= self.base.latest
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A version of a table that was read, and how its commit was staged, if that is known."""
+
+    snapshot: Snapshot
+    staged: RatifiedCommit | None
+
+
 @dataclass(slots=True)
 class _Opened(Watch):
-    """A table of a block, and how to make its commits again."""
+    """A table of a block, how to make its commits again, and the version on which the first of them was made."""
 
     entry: TableEntry
     commits: PendingCommits
     table: Table | None = None
     again: list[Callable[[Env], int]] = field(default_factory=list)
+    base: Snapshot | None = None
 
     def made(self, commit: Callable[[Env], int]) -> None:
+        if isinstance(commit, CommitAgain) and self.base is None:
+            self.base = commit.base
         self.again.append(commit)
+
+    def known(self) -> Known | None:
+        """What later blocks need not read again: the table as others have committed it, if it was read."""
+        base = self.base if self.commits.own or self.again else self.opened.newest_known
+        store = self.opened.env.store
+        if base is None or base.version > self.commits.base.latest or not isinstance(store, ManagedStore):
+            return None
+        return Known(base, store.staged_as(base.version))
 
     @property
     def opened(self) -> Table:
@@ -261,6 +283,11 @@ class CatalogTransaction:
         self.is_closed = True
         for one in self._opened.values():
             one.commits.is_closed = True
+
+    def known(self) -> dict[str, Known]:
+        """What the block has read of tables, by their ids."""
+        found = {one.entry.id: one.known() for one in self._opened.values()}
+        return {table_id: known for table_id, known in found.items() if known is not None}
 
     @property
     def written(self) -> list[tuple[TableEntry, list[RatifiedCommit]]]:

@@ -90,6 +90,14 @@ class ManagedStore(DelegatingStore):
             detail = "it is part of a transaction over several tables, which has not ended"
             raise StorageRefusedError(table=self.url, operation=f"describe version {version} in the log", detail=detail)
 
+    def staged_as(self, version: int) -> RatifiedCommit | None:
+        """How a commit was staged, if that is known."""
+        return self._staged.get(version)
+
+    def knowing(self, commit: RatifiedCommit) -> None:
+        """Note how a commit was staged, which may be published: what was read of it is still valid."""
+        self._staged.put(commit.version, commit)
+
     # --- reading
 
     def list_from(self, prefix: str, start_after: str = "") -> Iterator[FileInfo]:

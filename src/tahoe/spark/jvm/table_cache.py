@@ -150,6 +150,8 @@ def open_table(spark: SparkSession, location: str, options: Mapping[str, str] | 
 def _in_zone(table: Table, zone: tzinfo) -> Table:
     if table.log.zone != zone:
         table.log = replace(table.log, zone=zone)
+        if table.newest_known is not None:
+            table.knows(table.newest_known)
     return table
 
 

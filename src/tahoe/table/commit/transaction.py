@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 from tahoe._cached import cached_property
@@ -188,7 +187,7 @@ class Transaction:
             case Committed():
                 _check_follows(self, version, data)
                 env.watch.committed(self.log.url, version)
-                env.watch.made(partial(_committed_again, self))
+                env.watch.made(CommitAgain(self))
                 after_commit(self.log, self.base, version, actions, len(data))
                 told.committed(version, actions, len(data))
                 return True
@@ -437,11 +436,21 @@ def _in_doubt(mine: Transaction, version: int, reason: Exception) -> CommitOutco
     return CommitOutcomeUnknownError(table=mine.log.url, version=version, txn_id=mine.txn_id, detail=cause_text(reason))
 
 
-def _committed_again(transaction: Transaction, env: Env) -> int:
-    """Commit a transaction in another environment, in which it was not committed. Its vectors are written anew."""
-    env.discard(transaction.vector_files)
-    transaction.vector_files.clear()
-    return replace(transaction, log=replace(transaction.log, env=env)).commit()
+@dataclass(frozen=True, slots=True)
+class CommitAgain:
+    """Commits a transaction in another environment, in which it was not committed. Its vectors are written anew."""
+
+    transaction: Transaction
+
+    @property
+    def base(self) -> Snapshot | None:
+        """The version on which it was planned."""
+        return self.transaction.base
+
+    def __call__(self, env: Env) -> int:
+        env.discard(self.transaction.vector_files)
+        self.transaction.vector_files.clear()
+        return replace(self.transaction, log=replace(self.transaction.log, env=env)).commit()
 
 
 def _winner(log: Log, version: int) -> Winner:

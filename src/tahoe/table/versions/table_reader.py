@@ -146,6 +146,15 @@ class TableReader:
         self._newest = load_snapshot(self.log) if known is None else refresh(known)
         return self._newest
 
+    @property
+    def newest_known(self) -> Snapshot | None:
+        """The version that was read last; None before the first read."""
+        return self._newest
+
+    def knows(self, snapshot: Snapshot) -> None:
+        """Make the next snapshot from one that was read elsewhere, if the log still continues it."""
+        self._newest = replace(snapshot, log=self.log)
+
     def forget(self) -> None:
         """Load the next snapshot from the log alone."""
         self._newest = None
