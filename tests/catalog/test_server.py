@@ -132,7 +132,7 @@ def test_an_external_table_is_read_where_it_is(lake: Served, admin: Client, tmp_
     assert made["columns"] == [{**column, "nullable": True}]
     assert lake.catalog.table("shop.other").count() == 1
     body = {"table_id": made["table_id"], "table_uri": made["storage_location"], "start_version": 0}
-    assert admin.refused("GET", COMMITS, body) == (400, "FAILED_PRECONDITION")
+    assert admin.refused("GET", COMMITS, body) == (400, "TABLE_NOT_MANAGED")
     with pytest.raises(tahoe.errors.ExternalTableError), lake.catalog.transaction() as changes:
         changes.table("shop.other")
     admin.delete("/tables/lake.shop.other")

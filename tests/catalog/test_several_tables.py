@@ -17,6 +17,7 @@ from tahoe.errors import (
     DeltaConcurrentModificationException,
     OperationNotAllowedError,
     StorageRefusedError,
+    TableNotManagedError,
     TransactionClosedError,
     TransactionConflictError,
 )
@@ -37,9 +38,21 @@ def ids(table: tahoe.Table) -> list[int]:
 
 
 @pytest.fixture(params=["sqlite", "postgresql", "server of sqlite", "server of postgresql"])
-def catalog(request: pytest.FixtureRequest, new_database: Callable[[str], str], tmp_path: Path) -> Iterator[Catalog]:
+def place(request: pytest.FixtureRequest, new_database: Callable[[str], str]) -> tuple[str, str]:
+    """Whether there is a server, and the url of the database."""
     server, _, kind = request.param.rpartition(" of ")
-    url, root = new_database(kind), str(tmp_path / "lake")
+    return server, new_database(kind)
+
+
+@pytest.fixture
+def direct(place: tuple[str, str], tmp_path: Path, catalog: Catalog) -> Catalog:  # noqa: ARG001 - it makes the schema
+    """The same catalog by its database."""
+    return Catalog(place[1], root=str(tmp_path / "lake"))
+
+
+@pytest.fixture
+def catalog(place: tuple[str, str], tmp_path: Path) -> Iterator[Catalog]:
+    server, url, root = *place, str(tmp_path / "lake")
     if server:
         with listening(Service(url, name="lake", root=root, needs_token=False)) as at:
             found = Catalog(at)
@@ -141,6 +154,49 @@ def test_a_snapshot_is_of_one_moment(catalog: Catalog) -> None:
     assert [catalog.snapshot().table(name.upper()).count() for name in names] == [1, 1]
     with pytest.raises(CatalogTableNotFoundError):
         moment.table("shop.c")
+
+
+def test_a_block_finds_the_tables_of_its_beginning(catalog: Catalog, direct: Catalog) -> None:
+    """Whatever names are made, changed and given to others meanwhile."""
+    for name in ("kept", "moved", "swapped", "a,b", "same"):
+        catalog.create_table(f"shop.{name}", SCHEMA).append(rows(len(name)))
+    catalog.create_schema("other")
+    catalog.create_table("other.kept", SCHEMA).append(rows(99))
+    with catalog.transaction() as changes:
+        catalog.table("shop.kept").append(rows(5))
+        catalog.create_table("shop.later", SCHEMA)
+        direct.rename_table("shop.moved", "shop.away")
+        direct.rename_table("shop.swapped", "shop.moved")
+        direct.rename_table("shop.same", "shop.swapped")
+        found = {name: ids(changes.table(name)) for name in ("shop.kept", "shop.a,b", "other.kept", "SHOP.moved")}
+        assert found == {"shop.kept": [4], "shop.a,b": [3], "other.kept": [99], "SHOP.moved": [5]}
+        assert ids(changes.table("shop.swapped")) == [7]
+        for missing in ("shop.later", "shop.away", "shop", "kept", "shop.kep", "shop.kept ", "nowhere.kept"):
+            with pytest.raises(CatalogTableNotFoundError):
+                changes.table(missing)
+    with catalog.transaction() as changes:
+        assert ids(changes.table("shop.moved")) == [7]
+
+
+@pytest.mark.parametrize("change", ["dropped", "made again", "given back"])
+def test_a_table_that_is_gone_since_the_beginning_of_a_block_is_not_another_one(
+    catalog: Catalog, direct: Catalog, change: str
+) -> None:
+    catalog.create_table("shop.orders", SCHEMA).append(rows(1))
+    moment, stack = catalog.snapshot(), catalog.transaction()
+    changes = stack.__enter__()
+    if change == "given back":
+        direct.release_table("shop.orders")
+    else:
+        catalog.drop_table("shop.orders")
+    if change == "made again":
+        catalog.create_table("shop.orders", SCHEMA).append(rows(2))
+    with pytest.raises(TransactionConflictError, match=r"shop\.orders.*dropped, or given back") as caught:
+        changes.table("shop.orders")
+    assert "run the block again" in str(caught.value)
+    with pytest.raises(TableNotManagedError):
+        moment.table("shop.orders")
+    stack.__exit__(None, None, None)
 
 
 def test_a_transaction_goes_behind_what_does_not_conflict(catalog: Catalog) -> None:

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from tahoe.catalog import ratification
 from tahoe.catalog.commits import CatalogCommits
-from tahoe.catalog.entries import TableEntry
+from tahoe.catalog.entries import ListedMoment, TableEntry
 from tahoe.catalog.ratification import DatabaseRatifier, TableChange
 from tahoe.catalog.tables_of_database import COMMITS, METADATA, SCHEMAS, TABLES
 from tahoe.catalog.transaction import CatalogTransaction
@@ -113,11 +113,11 @@ def content(writer: str, table: str, version: int) -> bytes:
     return json.dumps({"commitInfo": {"inCommitTimestamp": time_ms, "by": writer}}).encode() + b"\n"
 
 
-def entries(begin: Begin) -> dict[str, TableEntry]:
+def moment(begin: Begin) -> ListedMoment:
     with begin() as connection:
         rows = connection.execute(sa.select(TABLES.c.id, TABLES.c.latest_version)).all()
     same: dict[str, Any] = {"kind": "managed", "comment": None, "unpublished": 0}
-    return {n: TableEntry(id=n, name=n, url=f"memory://{n}", latest_version=v, **same) for n, v in rows}
+    return ListedMoment(TableEntry(id=n, name=n, url=f"memory://{n}", latest_version=v, **same) for n, v in rows)
 
 
 def opened(env: Env, entry: TableEntry, commits: TableCommits, watch: Watch) -> Any:
@@ -138,7 +138,7 @@ def changes(
 ) -> Program:
     def run(env: Env, acknowledge: Acknowledge) -> None:
         begin, read = begins(env.store), list[int]()
-        ratifier, known = DatabaseRatifier(begin), entries(begin)
+        ratifier, known = DatabaseRatifier(begin), moment(begin)
         block = CatalogTransaction("catalog", ratifier, known, partial(opened, env), is_serializable=serializable)
         try:
             of: Any
@@ -192,7 +192,7 @@ def check_whole(found: Sequence[Sequence[str]]) -> None:
 def reader(env: Env, _: Acknowledge) -> None:
     """Reads both tables as of one moment."""
     begin = begins(env.store)
-    block = CatalogTransaction("catalog", DatabaseRatifier(begin), entries(begin), partial(opened, env))
+    block = CatalogTransaction("catalog", DatabaseRatifier(begin), moment(begin), partial(opened, env))
     check_whole([writers_of(block.table(name).env.store) for name in NAMES])
 
 

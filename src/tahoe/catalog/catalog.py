@@ -109,7 +109,7 @@ class Catalog:
         self._env_at: Callable[[str], Env] = partial(system_env, storage_options=storage_options)
         self.url = shown(self.engine.url)
         self._known: Recent[str, Known] = Recent(KNOWN_MAX)
-        self._ratifier: Ratifier = DatabaseRatifier(self._begin)
+        self._ratifier: Ratifier = DatabaseRatifier(self._begin, partial(reading, self.engine))
 
     def __repr__(self) -> str:
         return f"Catalog({self.url!r})"
@@ -352,9 +352,9 @@ class Catalog:
         >>> moment = catalog.snapshot()
         >>> moment.table("shop.orders").to_arrow(), moment.table("shop.stock").to_arrow()
         """
-        managed = {entry.name: entry for entry in self._ratifier.entries() if entry.kind == "managed"}
+        moment = self._ratifier.moment()
         return CatalogSnapshot(
-            self.url, managed, lambda entry: self.open(entry.id, entry.url).snapshot(entry.latest_version)
+            self.url, moment, lambda entry: self.open(entry.id, entry.url).snapshot(entry.latest_version)
         )
 
     # --- transactions
@@ -373,9 +373,9 @@ class Catalog:
             DeltaConcurrentModificationException: what another writer has committed meanwhile conflicts. A
                 TransactionConflictError among them says that running the block again can help.
         """
-        entries_now = {entry.name: entry for entry in self._ratifier.entries()}
+        moment = self._ratifier.moment()
         open_table = partial(self._open_in, time.time_ns() // 1_000_000)
-        changes = CatalogTransaction(self.url, self._ratifier, entries_now, open_table, is_serializable=serializable)
+        changes = CatalogTransaction(self.url, self._ratifier, moment, open_table, is_serializable=serializable)
         try:
             yield changes
         except BaseException:

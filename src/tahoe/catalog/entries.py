@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Protocol
 
 import sqlalchemy as sa
 
 from tahoe.catalog.tables_of_database import COMMITS, SCHEMAS, TABLES
-from tahoe.errors import CatalogTableNotFoundError
+from tahoe.errors import CatalogTableNotFoundError, TableNotManagedError
 from tahoe.table.reading.snapshot import Snapshot
 
 
@@ -54,12 +56,98 @@ def entries(connection: sa.Connection, schema: str | None = None) -> Iterator[Ta
         )
 
 
+class Moment(Protocol):
+    """The names and versions of all tables as they were at one moment.
+
+    Raises:
+        TableNotManagedError: the catalog had the table, and does not have it any more.
+    """
+
+    def named(self, name: str) -> TableEntry | None:
+        """The table that had a name, schema and table; None if there was none."""
+
+    def with_id(self, table_id: str) -> TableEntry | None:
+        """The table that had an id; None if there was none."""
+
+
+class ListedMoment:
+    """All tables, which were listed at once."""
+
+    def __init__(self, listed: Iterable[TableEntry]) -> None:
+        self._by_id = {entry.id: entry for entry in listed}
+        self._by_name = {entry.name: entry for entry in self._by_id.values()}
+
+    def named(self, name: str) -> TableEntry | None:
+        return self._by_name.get(name.lower())
+
+    def with_id(self, table_id: str) -> TableEntry | None:
+        return self._by_id.get(table_id)
+
+
+class DatabaseMoment:
+    """The names, ids and versions of all tables, which the database tells as one text, because there may be very many.
+    Schemas and folders, which are never renamed, are looked up when somebody asks for a table.
+
+    Args:
+        read: opens a connection for statements that read.
+    """
+
+    def __init__(self, read: Callable[[], AbstractContextManager[sa.Connection]]) -> None:
+        self._read = read
+        with read() as connection:
+            self._told = f"\n{connection.execute(_TOLD).scalar() or ''}\n"
+
+    def named(self, name: str) -> TableEntry | None:
+        schema, _, table = name.lower().partition(".")
+        with self._read() as connection:
+            schema_id = connection.execute(_SCHEMA_ID, {"name": schema}).scalar()
+        return self._found(f"\n{schema_id} {table} ")
+
+    def with_id(self, table_id: str) -> TableEntry | None:
+        return self._found(f" {table_id} ")
+
+    def _found(self, text: str) -> TableEntry | None:
+        """The table whose line has a text, which is that of no other one: names have no blanks, and no line ends."""
+        place = self._told.find(text)
+        if place < 0:
+            return None
+        start = self._told.rfind("\n", 0, place + 1) + 1
+        schema_id, table, table_id, latest = self._told[start : self._told.index("\n", start)].split(" ")
+        with self._read() as connection:
+            schema = connection.execute(_SCHEMA, {"schema_id": schema_id}).scalar() or "a schema that was dropped"
+            row = connection.execute(_DESCRIBED, {"table_id": table_id}).first()
+        name = f"{schema}.{table}"
+        if row is None:
+            raise TableNotManagedError(table=name)
+        url, kind, comment = row
+        return TableEntry(
+            id=table_id,
+            name=name,
+            url=url,
+            kind="managed" if int(latest) >= 0 else kind,  # it may have been given back to its path since
+            comment=comment,
+            latest_version=int(latest),
+            unpublished=0,
+        )
+
+
+# One statement, which sees one moment: lines of schema, name, id and version. A join would take most of its time.
+_LINE = TABLES.c.schema_id + " " + TABLES.c.name + " " + TABLES.c.id + " " + sa.cast(TABLES.c.latest_version, sa.Text)
+_TOLD = sa.select(sa.func.aggregate_strings(_LINE, "\n"))
+
+_SCHEMA_ID = sa.select(SCHEMAS.c.id).where(SCHEMAS.c.name == sa.bindparam("name"))
+
+_SCHEMA = sa.select(SCHEMAS.c.name).where(SCHEMAS.c.id == sa.bindparam("schema_id"))
+
+_DESCRIBED = sa.select(TABLES.c.url, TABLES.c.kind, TABLES.c.comment).where(TABLES.c.id == sa.bindparam("table_id"))
+
+
 @dataclass(frozen=True, slots=True)
 class CatalogSnapshot:
     """All managed tables of a catalog as they were at one moment."""
 
     _url: str
-    _entries: Mapping[str, TableEntry]
+    _moment: Moment
     _open: Callable[[TableEntry], Snapshot]
 
     def table(self, name: str) -> Snapshot:
@@ -67,8 +155,9 @@ class CatalogSnapshot:
 
         Raises:
             CatalogTableNotFoundError: there was no managed table of that name.
+            TableNotManagedError: the catalog does not have it any more.
         """
-        entry = self._entries.get(name.lower())
-        if entry is None:
+        entry = self._moment.named(name)
+        if entry is None or entry.kind != "managed":
             raise CatalogTableNotFoundError(url=self._url, name=name)
         return self._open(entry)

@@ -9,7 +9,7 @@ from typing import Protocol
 import sqlalchemy as sa
 
 from tahoe.catalog.commits import Begin, is_latest, ratified, ratify_all
-from tahoe.catalog.entries import TableEntry, entries
+from tahoe.catalog.entries import DatabaseMoment, Moment, TableEntry
 from tahoe.storage.ratified import Ratified, RatifiedCommit
 
 
@@ -36,7 +36,7 @@ class Ratifier(Protocol):
         CatalogRefusedError: it rejected the request, which had no effect.
     """
 
-    def entries(self) -> Sequence[TableEntry]:
+    def moment(self) -> Moment:
         """All tables, as they are at one moment."""
 
     def ratified(self, entry: TableEntry) -> Ratified:
@@ -58,16 +58,17 @@ class DatabaseRatifier:
 
     Attributes:
         begin: opens a transaction of it.
+        read: opens a connection for one statement that reads; None uses a transaction.
     """
 
     begin: Begin
+    read: Begin | None = None
 
-    def entries(self) -> list[TableEntry]:
-        with self.begin() as connection:
-            return list(entries(connection))
+    def moment(self) -> DatabaseMoment:
+        return DatabaseMoment(self.read or self.begin)
 
     def ratified(self, entry: TableEntry) -> Ratified:
-        with self.begin() as connection:
+        with (self.read or self.begin)() as connection:
             return ratified(connection, entry.id)
 
     def ratify(self, changes: Sequence[TableChange]) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from tahoe._cached import Recent
 from tahoe.catalog.catalog import KNOWN_MAX, Catalog
-from tahoe.catalog.entries import TableEntry
+from tahoe.catalog.entries import ListedMoment, TableEntry
 from tahoe.catalog.names import parts_of
 from tahoe.catalog.ratification import TableChange
 from tahoe.catalog.remote_credentials import ServerCredentials
@@ -34,7 +34,10 @@ _COMMITS = "/delta/preview/commits"
 # What Unity Catalog's interface does not have.
 _OWN = "/api/tahoe"
 
-_CONFLICT, _NO_TABLE = "COMMIT_VERSION_CONFLICT", "TABLE_NOT_FOUND"
+_CONFLICT = "COMMIT_VERSION_CONFLICT"
+
+# The table was dropped, or given back to its path.
+_GONE = ("TABLE_NOT_FOUND", "TABLE_NOT_MANAGED")
 
 
 @dataclass(slots=True)
@@ -79,7 +82,7 @@ class RemoteCommits:
         except CatalogUnavailableError as error:
             raise StorageUnavailableError(table=self.table, operation=operation, detail=cause_text(error)) from error
         except CatalogRefusedError as error:
-            if error.parameters["code"] == _NO_TABLE:
+            if error.parameters["code"] in _GONE:
                 raise TableNotManagedError(table=self.table) from error
             raise StorageRefusedError(table=self.table, operation=operation, detail=cause_text(error)) from error
 
@@ -119,7 +122,7 @@ class RemoteRatifier:
     unity: ServerCalls
     own: ServerCalls
 
-    def entries(self) -> list[TableEntry]:
+    def moment(self) -> ListedMoment:
         try:
             told = self.own.call("GET", "/tables")
         except CatalogRefusedError as error:
@@ -127,7 +130,7 @@ class RemoteRatifier:
                 detail = "it is no server of tahoe, or an older one, and ratifies the commits of one table at a time"
                 raise _not_served(self.own.url, "change or read several tables at once", detail) from error
             raise
-        return [
+        return ListedMoment(
             TableEntry(
                 id=found["id"],
                 name=found["name"],
@@ -138,7 +141,7 @@ class RemoteRatifier:
                 unpublished=0,
             )
             for found in told["tables"]
-        ]
+        )
 
     def ratified(self, entry: TableEntry) -> Ratified:
         return self._ratified(entry.id, entry.url)
@@ -156,12 +159,12 @@ class RemoteRatifier:
         try:
             told = self.own.call("POST", "/transactions", {"tables": tables}, outcomes=(_CONFLICT,))
         except CatalogRefusedError as error:
-            if error.parameters["code"] == _NO_TABLE and (dropped := self._dropped(changes)) is not None:
-                return dropped
+            if error.parameters["code"] in _GONE and (gone := self._gone(changes)) is not None:
+                return gone
             raise
         return str(told["details"][0]["table_id"]) if "error_code" in told else None
 
-    def _dropped(self, changes: Sequence[TableChange]) -> str | None:
+    def _gone(self, changes: Sequence[TableChange]) -> str | None:
         for change in changes:
             try:
                 self._ratified(change.table_id, change.url)
@@ -174,7 +177,7 @@ class RemoteRatifier:
         try:
             return _ratified_in(self.unity.call("GET", _COMMITS, body))
         except CatalogRefusedError as error:
-            if error.parameters["code"] == _NO_TABLE:
+            if error.parameters["code"] in _GONE:
                 raise TableNotManagedError(table=url) from error
             raise
 

@@ -6,17 +6,18 @@ checkpoints, wait for a later commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from tahoe.catalog.entries import TableEntry
+from tahoe.catalog.entries import Moment, TableEntry
 from tahoe.catalog.ratification import Ratifier, TableChange
 from tahoe.errors import (
     CatalogRefusedError,
     CatalogTableNotFoundError,
     DeltaConcurrentModificationException,
     ExternalTableError,
+    TableNotManagedError,
     TransactionClosedError,
     TransactionConflictError,
 )
@@ -110,14 +111,14 @@ class CatalogTransaction:
         self,
         url: str,
         ratifier: Ratifier,
-        entries: Mapping[str, TableEntry],
+        moment: Moment,
         open_table: Callable[[TableEntry, TableCommits, Watch], Table],
         *,
         is_serializable: bool = False,
     ) -> None:
         self._url, self._ratifier, self._open_table = url, ratifier, open_table
-        self._entries = entries
-        self._by_id = {entry.id: entry for entry in entries.values()}
+        self._moment = moment
+        self._entries: dict[str, TableEntry] = {}
         self._is_serializable = is_serializable
         self._opened: dict[str, _Opened] = {}
         self.is_closed = False
@@ -127,6 +128,7 @@ class CatalogTransaction:
 
         Raises:
             CatalogTableNotFoundError: there was none.
+            TransactionConflictError: the catalog does not manage it any more.
             ExternalTableError: the catalog does not manage its commits.
             TransactionClosedError: the block has ended.
         """
@@ -134,7 +136,8 @@ class CatalogTransaction:
 
     def table_with(self, table_id: str) -> Table | None:
         """The table with an id, as `table`; None if there was none."""
-        entry = self._by_id.get(table_id)
+        known = next((one.entry for one in self._opened.values() if one.entry.id == table_id), None)
+        entry = known or self._at_moment(self._moment.with_id, table_id)
         return None if entry is None else self._table_of(entry)
 
     def folder_of(self, name: str) -> tuple[str | None, str]:
@@ -147,10 +150,17 @@ class CatalogTransaction:
         return entry.id if entry.kind == "managed" else None, entry.url
 
     def _entry(self, name: str) -> TableEntry:
-        entry = self._entries.get(name.lower())
+        entry = self._entries.get(name.lower()) or self._at_moment(self._moment.named, name)
         if entry is None:
             raise CatalogTableNotFoundError(url=self._url, name=name)
+        self._entries[name.lower()] = entry
         return entry
+
+    def _at_moment(self, find: Callable[[str], TableEntry | None], text: str) -> TableEntry | None:
+        try:
+            return find(text)
+        except TableNotManagedError as error:
+            raise _gone(error.parameters["table"]) from error
 
     def _table_of(self, entry: TableEntry) -> Table:
         self._check_open(entry.name)
@@ -166,9 +176,8 @@ class CatalogTransaction:
         """What the catalog has ratified of a table, up to a version."""
         try:
             now = self._ratifier.ratified(entry)
-        except FileNotFoundError:
-            detail = "it was dropped"
-            raise TransactionConflictError(table=entry.name, winner="behind all versions", detail=detail) from None
+        except FileNotFoundError as error:
+            raise _gone(entry.name) from error
         latest = now.latest if latest is None else latest
         return Ratified(latest, tuple(commit for commit in now.commits if commit.version <= latest))
 
@@ -295,3 +304,9 @@ class CatalogTransaction:
         after they were undone.
         """
         return [(one.entry, one.commits.own) for one in self._opened.values() if one.commits.own]
+
+
+def _gone(name: str) -> TransactionConflictError:
+    """The error for a table that the catalog does not manage any more. What has the name now, a new block finds."""
+    detail = "the catalog does not manage the table any more: it was dropped, or given back to its path"
+    return TransactionConflictError(table=name, winner="behind all versions", detail=detail)

@@ -35,6 +35,9 @@ from tahoe.storage.managed import ManagedStore
 from tahoe.storage.ratified import Ratified, RatifiedCommit
 from tahoe.table.table import Table
 
+# The code by which clients of tahoe know that a table's commits are those of its log alone.
+NOT_MANAGED = "TABLE_NOT_MANAGED"
+
 
 def get_commits(call: Call) -> Json:
     start, end = integer(call.body, "start_version"), optional_integer(call.body, "end_version")
@@ -125,7 +128,7 @@ def managed_table(
 
 def check_managed(found: Found) -> None:
     if found.row["kind"] != "managed":
-        raise Refusal(400, "FAILED_PRECONDITION", f"{found.name} is an external table.")
+        raise Refusal(400, NOT_MANAGED, f"{found.name} is an external table.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
