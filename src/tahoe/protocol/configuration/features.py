@@ -230,7 +230,7 @@ FEATURES: tuple[Feature, ...] = (
         active=_column_type(VARIANT),
         writes=Writes.ALL,
         rule="the type variant",
-        why="Values are written unshredded, as a struct of value and metadata. A partition column cannot be a variant.",
+        why="Values are structs of value and metadata, or shredded. A partition column cannot be a variant.",
     ),
     Feature(
         name="variantShredding",
@@ -240,7 +240,7 @@ FEATURES: tuple[Feature, ...] = (
         active=property_is_true("delta.enableVariantShredding"),
         writes=Writes.ALL,
         rule="shredded variants",
-        why="Writers may shred variants but need not.",
+        why="Spark shreds variants into the columns that it infers from a file's first rows.",
     ),
     Feature(
         name="typeWidening",
@@ -530,6 +530,12 @@ def iceberg_compat(protocol: Protocol, configuration: Configuration) -> int | No
 def numbers_nested(protocol: Protocol, configuration: Configuration) -> bool:
     """Whether elements, keys and values have field ids. Protocol: "Writer Requirements for IcebergCompatV2"."""
     return (iceberg_compat(protocol, configuration) or 0) >= _NESTED_IDS_SINCE
+
+
+def shreds_variants(protocol: Protocol, configuration: Configuration) -> bool:
+    """Whether writers may shred variants. Protocol: "Writer Requirements for Variant Shredding"."""
+    feature = FEATURES_BY_NAME["variantShredding"]
+    return is_among(supported_features(protocol), feature) and feature.active(Struct(), configuration)
 
 
 def active_features(protocol: Protocol, metadata: Metadata) -> Iterator[Feature]:

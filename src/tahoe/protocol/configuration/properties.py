@@ -454,7 +454,7 @@ PROPERTIES: tuple[Property[Any], ...] = (
     _feature_switch(
         "delta.enableVariantShredding",
         "variantShredding",
-        "variants may be stored as columns; tahoe reads them in Spark and writes them whole",
+        "Spark stores the fields of variants as columns of their own, and tahoe reads such files in Spark",
     ),
     _text(
         "delta.rowTracking.materializedRowIdColumnName",

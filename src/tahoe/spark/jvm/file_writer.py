@@ -34,20 +34,25 @@ BOUND_BYTES_MAX = 1024
 _NUMBERING = "delta.write.NestedIds"
 
 # The layout of data files, regardless of the session's settings: timestamps with statistics, dates and times without
-# rebasing, lists and decimals in the standard format, variants without shredding.
+# rebasing, lists and decimals in the standard format.
 _SESSION_SETTINGS: Mapping[str, str] = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.writeLegacyFormat": "false",
     "spark.sql.parquet.fieldId.write.enabled": "true",
-    "spark.sql.variant.writeShredding.enabled": "false",
-    "spark.sql.variant.inferShreddingSchema": "false",
     "spark.sql.parquet.variant.annotateLogicalType.enabled": "false",
     # the manifest is one file, regardless of the session's settings for streams. It needs no atomic rename, for which
     # Hadoop starts four processes on a local disk
     "spark.sql.streaming.fileSink.log.compactInterval": "10",
     "spark.sql.streaming.checkpointFileManagerClass": f"{_STREAMING}checkpointing.FileSystemBasedCheckpointFileManager",
+}
+
+# Whether the writer shreds variants, which Spark does unless it is told. If it may, the session can still forbid it.
+_SHREDDED: Mapping[str, str] = {"spark.sql.variant.inferShreddingSchema": "true"}
+_IN_ONE_PIECE: Mapping[str, str] = {
+    "spark.sql.variant.writeShredding.enabled": "false",
+    "spark.sql.variant.inferShreddingSchema": "false",
 }
 
 
@@ -63,6 +68,8 @@ class WriterSettings:
         hadoop: Hadoop settings for the Parquet writer and the storage.
         nested_ids: field ids of elements, keys and values, in the order of the schema, each before those inside it; if
             it is empty they have none.
+        shreds_variants: whether variants are split into typed columns, those that Spark infers from a file's first
+            rows. With `nested_ids` they are not: ids are counted in the order of the unshredded schema.
     """
 
     schema: str
@@ -70,6 +77,13 @@ class WriterSettings:
     options: Mapping[str, str] = field(default_factory=dict)
     hadoop: Mapping[str, str] = field(default_factory=dict, repr=False)
     nested_ids: Sequence[int] = ()
+    shreds_variants: bool = False
+
+    @property
+    def session(self) -> Mapping[str, str]:
+        """The settings of the session that writes the files."""
+        shreds = self.shreds_variants and not self.nested_ids
+        return {**_SESSION_SETTINGS, **(_SHREDDED if shreds else _IN_ONE_PIECE)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +152,7 @@ def _write(
     """Write the rows with Spark's `FileFormatWriter`. The committer is that of file streams: tasks write files under
     their final names, and a manifest in a local folder lists them.
     """
-    session = _session_for_files(gateway)
+    session = _session_for_files(gateway, settings.session)
     # A column that is in the files and names their folders comes twice: the last one names them.
     places = {field["name"]: place for place, field in enumerate(json.loads(settings.schema)["fields"])}
     folders = [places[name] for name in settings.partition_columns]
@@ -160,7 +174,7 @@ def _write(
     none, nothing = gateway.option(None), gateway.seq([])
     writer = gateway.module(_DATASOURCES + "FileFormatWriter")
     arguments = (session, plan, parquet, committer, spec, hadoop, partitions, none, nothing, options)
-    with _in_tasks(session.sparkContext(), _SESSION_SETTINGS):
+    with _in_tasks(session.sparkContext(), settings.session):
         writer.write(*arguments, *_defaults(gateway, writer, "write", len(arguments)))
 
 
@@ -194,12 +208,12 @@ def _configuration(session: JavaObject, settings: Mapping[str, str]) -> JavaObje
     return hadoop
 
 
-def _session_for_files(gateway: Gateway) -> JavaObject:
+def _session_for_files(gateway: Gateway, settings: Mapping[str, str]) -> JavaObject:
     """A clone of the session with the settings for data files; the user's session stays unchanged."""
     session = gateway.session.cloneSession()
-    settings = session.sessionState().conf()
-    for name, value in _SESSION_SETTINGS.items():
-        settings.setConfString(name, value)
+    conf = session.sessionState().conf()
+    for name, value in settings.items():
+        conf.setConfString(name, value)
     return session
 
 

@@ -21,7 +21,7 @@ from tahoe.protocol.changes.column_values import check_given
 from tahoe.protocol.changes.constraints import constraints_of
 from tahoe.protocol.configuration.change_feed import CHANGE_DATA_FOLDER, CHANGE_TYPE
 from tahoe.protocol.configuration.column_mapping import ID, column_id, ordered_nested_ids
-from tahoe.protocol.configuration.features import numbers_nested
+from tahoe.protocol.configuration.features import numbers_nested, shreds_variants
 from tahoe.protocol.configuration.properties import PARQUET_COMPRESSION, PARQUET_FORMAT_VERSION
 from tahoe.protocol.configuration.row_tracking import field_ids
 from tahoe.protocol.types.names import quoted
@@ -148,6 +148,7 @@ def writer_settings(plan: WritePlan, options: WriteOptions, hidden: Sequence[Fie
         partition_columns=plan.physical_partition_columns,
         options={**({"compression": codec} if codec else {}), **options.writer},
         nested_ids=list(ordered_nested_ids(columns)) if numbers_nested(plan.protocol, properties) else (),
+        shreds_variants=shreds_variants(plan.protocol, properties),
         hadoop={**({"parquet.writer.version": "PARQUET_2_0"} if pages.startswith("2") else {}), **options.hadoop},
     )
 

@@ -39,6 +39,11 @@ from tahoe.table.reading.snapshot_state import SnapshotState
 # The field of a shredded variant that contains its typed values. Protocol: "Shredded Variant data in Parquet".
 _SHREDDED = "typed_value"
 
+
+class ShreddedVariantError(Exception):
+    """A column of a file has shredded variants, which only Spark can read."""
+
+
 # Finds a field of the table among the columns of a file.
 Match: TypeAlias = "Callable[[FileColumns, Field], pa.Field | None]"
 
@@ -396,15 +401,20 @@ def _check_calendar(raw: pa.Table, footer: pq.FileMetaData, snapshot: SnapshotSt
     """Refuse values in the Julian calendar: only Spark can rebase them, in the time zone in which they were written."""
     column = julian_column(raw, footer)
     if column is not None:
-        raise UnsupportedOperationError(
-            operation=f"Reading {file.path} without Spark's engine",
-            table=snapshot.url,
-            detail=(
-                f"its column {column} has dates before 1582-10-15, or timestamps before 1900-01-01, in the Julian "
-                f"calendar"
-            ),
-            remedy=WITH_SPARKS_ENGINE,
+        raise _only_spark(
+            snapshot,
+            file,
+            f"its column {column} has dates before 1582-10-15, or timestamps before 1900-01-01, in the Julian calendar",
         )
+
+
+def _only_spark(snapshot: SnapshotState, file: DataFile, detail: str) -> UnsupportedOperationError:
+    return UnsupportedOperationError(
+        operation=f"Reading {file.path} without Spark's engine",
+        table=snapshot.url,
+        detail=detail,
+        remedy=WITH_SPARKS_ENGINE,
+    )
 
 
 # --- from a file's columns to the table's
@@ -430,6 +440,8 @@ def _conform(column: pa.ChunkedArray, field: Field, snapshot: SnapshotState, fil
         return pa.chunked_array(
             [conform(chunk, field.type, match) for chunk in column.chunks], type=arrow_type(field.type)
         )
+    except ShreddedVariantError as error:
+        raise _only_spark(snapshot, file, f"its column {field.name} has shredded variants") from error
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         detail = f"column {field.name} is {column.type} in the file but {field.type} in the table ({error})"
         raise InvalidDataFileError(table=snapshot.url, file=file.path, detail=detail) from error
@@ -440,6 +452,10 @@ def conform(values: pa.Array, data_type: DataType, match: Match) -> pa.Array:
 
     Fields are matched by physical name, in any case, or by id. Missing fields become null. Narrower numbers are
     widened.
+
+    Raises:
+        ShreddedVariantError: the values are shredded variants, or contain some.
+        pyarrow.ArrowException: they are of another kind.
     """
     wanted = arrow_type(data_type)
     if values.type.equals(wanted):
@@ -466,7 +482,7 @@ def conform(values: pa.Array, data_type: DataType, match: Match) -> pa.Array:
             return pa.MapArray.from_arrays(values.offsets, keys, items, type=wanted, mask=values.is_null())
         case _ if data_type == VARIANT:
             if values.type.get_field_index(_SHREDDED) >= 0:
-                raise pa.ArrowNotImplementedError("it contains shredded variants, which only Spark can read")
+                raise ShreddedVariantError
             children = [values.flatten()[values.type.get_field_index(f.name)].cast(f.type) for f in wanted]
             return _struct(children, wanted, values)
         case _:

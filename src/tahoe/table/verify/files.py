@@ -45,7 +45,7 @@ from tahoe.table.arrow.parquet import open_parquet
 from tahoe.table.layout.file_statistics import has_statistics, measure_footer, measure_rows
 from tahoe.table.log.deletion_vectors import load_deletion_vector
 from tahoe.table.log.file_keys import canonical_paths
-from tahoe.table.reading.rows import DataFile, conform, matcher
+from tahoe.table.reading.rows import DataFile, ShreddedVariantError, conform, matcher
 from tahoe.table.reading.scan import resolve_urls, typed_partition_values
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.verify.bloom_filters import broken_filters
@@ -380,7 +380,7 @@ class _Examination(_Presence):
             try:
                 if (found := match(columns, column)) is not None:
                     conform(pa.array([], found.type), column.type, match)
-            except pa.ArrowNotImplementedError:
+            except (pa.ArrowNotImplementedError, ShreddedVariantError):
                 continue
             except pa.ArrowException as error:
                 kind = "" if found is None else f" is {found.type} in the file but {column.type} in the table"
