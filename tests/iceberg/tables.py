@@ -9,14 +9,19 @@ from functools import partial
 
 import pyarrow as pa
 from pyiceberg.table import StaticTable
+from pyroaring import BitMap64
 
 import tahoe
 from tahoe.protocol.changes.column_changes import ColumnChange
+from tahoe.protocol.statistics.stats import num_records_of
 from tahoe.protocol.types.schema import LONG
 from tahoe.protocol.types.schema import Decimal as DecimalType
 from tahoe.storage.background import finish_background
 from tahoe.table.layout.compaction import CompactionSettings
 from tahoe.table.layout.optimize import OptimizeRequest, optimize
+from tahoe.table.layout.upgrade_uniform import upgrade_uniform
+from tahoe.table.log.deletion_vectors import deleted_rows
+from tahoe.table.reading.physical_rows import PhysicalRows
 from tahoe.table.transactions.alter import set_properties
 
 FORMATS = {"delta.universalFormat.enabledFormats": "iceberg"}
@@ -24,6 +29,7 @@ UNIFORM = {"delta.enableIcebergCompatV2": "true", **FORMATS}
 
 # With Iceberg's format version 3.
 UNIFORM_V3 = {"delta.enableIcebergCompatV3": "true", "delta.enableRowTracking": "true", **FORMATS}
+MARKED_V3 = {**UNIFORM_V3, "delta.enableDeletionVectors": "true"}
 
 _DAY, _MOMENT = dt.date(2026, 1, 31), dt.datetime(2026, 1, 31, 23, 59, 59, 999_999)
 
@@ -226,6 +232,63 @@ def empty(path: str, properties: Mapping[str, str] = UNIFORM) -> tahoe.Table:
     return table
 
 
+def many(start: int, count: int = 400) -> pa.Table:
+    """So many rows that a deletion vector is better than writing the file again."""
+    numbers = range(start, start + count)
+    return pa.table({"id": numbers, "p": [n // 100 % 2 for n in numbers], "text": [f"{n * 7919:x}" for n in numbers]})
+
+
+def marked(path: str, properties: Mapping[str, str] = MARKED_V3) -> tahoe.Table:
+    """Deletion vectors that are added, replaced, and go with their files, by each statement."""
+    table = tahoe.Table(path)
+    table.append(many(0), properties=properties)
+    table.append(many(1000))
+    table.delete("id % 100 = 7")
+    table.delete("id < 20")
+    table.update({"text": "'other'"}, "id between 30 and 35")
+    source = pa.table({"id": [50, 1050, 5000], "p": [9, 9, 9], "text": ["m"] * 3})
+    merge = table.merge(source, on="id").when_matched_update({"text": "source.text"})
+    merge.when_not_matched_insert_all().execute()
+    table.delete("id < 400")
+    return table
+
+
+def marked_and_restored(path: str) -> tahoe.Table:
+    """Rows that come back although readers have vectors which delete them: in the same file, and in one of before."""
+    table = marked(path)
+    for version in (3, 2, 4, 1, 6):
+        table.restore(version)
+    return table
+
+
+def marked_and_compacted(path: str) -> tahoe.Table:
+    table = marked(path)
+    optimize(table, OptimizeRequest(settings=CompactionSettings(min_file_bytes=0, max_deleted_share=0.0)))
+    table.delete("id = 1100")
+    table.restore(5)
+    return table
+
+
+def marked_partitions(path: str) -> tahoe.Table:
+    table = tahoe.Table(path)
+    table.append(many(0), partition_by=["p"], properties=MARKED_V3)
+    table.append(many(1000))
+    table.delete("id % 50 = 3")
+    table.delete("p = 1 and id < 900")
+    return table
+
+
+def marked_before(path: str) -> tahoe.Table:
+    """Vectors that are there when the metadata begins, one inline and one in a file."""
+    table = tahoe.Table(path)
+    table.append(many(0, 20_000), properties={"delta.enableDeletionVectors": "true"})
+    table.append(many(30_000))
+    table.delete("id % 7 = 3")
+    upgrade_uniform(table, 3, lambda request: optimize(table, request))
+    table.delete("id = 0")
+    return table
+
+
 _BY_VERSION = (
     plain,
     changed,
@@ -242,9 +305,19 @@ _BY_VERSION = (
     empty,
 )
 
+# Tables with deletion vectors.
+MARKED: Mapping[str, Callable[[str], tahoe.Table]] = {
+    **{
+        make.__name__: make
+        for make in (marked, marked_and_restored, marked_and_compacted, marked_partitions, marked_before)
+    },
+    "marked_changed": partial(changed, properties=MARKED_V3),
+}
+
 TABLES: Mapping[str, Callable[[str], tahoe.Table]] = {
     **{make.__name__: make for make in (*_BY_VERSION, not_convertible_meanwhile, version_1)},
     **{f"{make.__name__}_v3": partial(make, properties=UNIFORM_V3) for make in _BY_VERSION},
+    **MARKED,
 }
 
 
@@ -263,3 +336,17 @@ def same(found: pa.Table, wanted: pa.Table) -> bool:
         return sorted(repr([row[name] for name in wanted.column_names]) for row in table.to_pylist())
 
     return set(found.column_names) == set(wanted.column_names) and listed(found) == listed(wanted)
+
+
+LINEAGE = ("_row_id", "_last_updated_sequence_number")
+
+
+def with_lineage(snapshot: tahoe.Snapshot) -> pa.Table:
+    """The rows of a version with what row tracking tells of each, under Iceberg's names."""
+    found, schema = [], snapshot.to_arrow().schema
+    for add in snapshot.live.adds():
+        alive = BitMap64(range(num_records_of(add.stats))) - deleted_rows(snapshot.log, add)
+        found += [rows for _, rows in PhysicalRows().at(snapshot, add, alive, with_row_ids=True)]
+    names = [*schema.names, *LINEAGE]
+    empty = schema.append(pa.field(LINEAGE[0], pa.int64())).append(pa.field(LINEAGE[1], pa.int64())).empty_table()
+    return pa.concat_tables([rows.rename_columns(names) for rows in found]) if found else empty

@@ -11,7 +11,7 @@ import tahoe
 from tahoe.iceberg import conversion
 from tahoe.iceberg.conversion import convert
 from tahoe.iceberg.verification import verify
-from tests.iceberg.tables import UNIFORM, rows
+from tests.iceberg.tables import MARKED_V3, UNIFORM, many
 from tests.table.between import interrupted
 from tests.table.builders import memory_env
 
@@ -25,16 +25,18 @@ class Killed(BaseException):
     """What ends a converter; nothing may catch it."""
 
 
-@pytest.fixture
-def table(monkeypatch: pytest.MonkeyPatch) -> tahoe.Table:
+@pytest.fixture(params=[UNIFORM, MARKED_V3], ids=["v2", "marked"])
+def table(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tahoe.Table:
     """A table with old snapshots that expire, of which two versions are not converted."""
     monkeypatch.setattr(conversion, "after_commit", lambda _: None)
     made = tahoe.Table("memory://given", env=memory_env())
-    for number in range(12):
-        made.append(rows(number), properties=UNIFORM)
+    made.append(many(1000), properties=request.param)
+    made.delete("id = 1001")
+    for number in range(11):
+        made.append(many(number * 10, 10))
         convert(made.snapshot())
-    made.append(rows(20))
-    made.delete("id = 3")
+    made.append(many(2000))
+    made.delete("id = 3 or id = 1002 or id = 2002")
     return made
 
 
@@ -50,7 +52,7 @@ def complete(table: tahoe.Table) -> None:
     assert found.differences == ()
     assert found.version == table.version
     assert found.rows == table.to_arrow().num_rows
-    table.append(rows(70))
+    table.append(many(70))
     convert(table.snapshot())
     assert verify(table.snapshot()).differences == ()
 
@@ -74,7 +76,7 @@ def test_another_converter_at_any_moment_does_no_harm(table: tahoe.Table, calls:
 
     def other() -> None:
         theirs = later(table)
-        theirs.append(rows(50))
+        theirs.append(many(50))
         done.append(convert(theirs.snapshot()))
 
     convert(tahoe.Table(table.url, env=interrupted(mine.env, calls, other)).snapshot())

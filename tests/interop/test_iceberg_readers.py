@@ -18,7 +18,7 @@ import pytest
 
 import tahoe
 from tests.catalog.commands import fine, serving
-from tests.iceberg.tables import TABLES, UNIFORM, iceberg
+from tests.iceberg.tables import LINEAGE, MARKED, TABLES, UNIFORM, iceberg, with_lineage
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = ROOT / ".venv-iceberg" / "bin" / "python"
@@ -86,8 +86,12 @@ def test_duckdb_reads_the_same_rows_at_each_version(name: str, tmp_path: Path) -
     order = list(table.schema.names)
     assert listed(*newest, order) == rows_of(table.to_arrow(), order)
     for snapshot, read in zip(snapshots, earlier, strict=True):
-        then = table.snapshot(int(snapshot.summary["delta-version"]))
+        then = table.snapshot(version_of(snapshot))
         assert listed(*read, list(then.schema.names)) == rows_of(then.to_arrow(), list(then.schema.names))
+
+
+def version_of(snapshot: Any) -> int:
+    return int(snapshot.summary["delta-version"])
 
 
 def clickhouse_reads(*statements: str) -> list[tuple[list[dict[str, Any]], int, int]]:
@@ -116,7 +120,7 @@ def without_nulls_rows(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> 
     return sorted(repr([without_nulls(row[part.name], part.type) for part in schema]) for row in rows)
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", [name for name in TABLES if name not in MARKED])
 def test_clickhouse_reads_the_same_rows_at_each_version(name: str, tmp_path: Path) -> None:
     table = TABLES[name](str(tmp_path / "t"))
     source = f"SELECT * FROM icebergLocal('{table.url.removeprefix('file://')}')"
@@ -128,6 +132,13 @@ def test_clickhouse_reads_the_same_rows_at_each_version(name: str, tmp_path: Pat
     for (version, then), (read, *_) in zip(((v, table.snapshot(v)) for v in versions.values()), earlier, strict=True):
         rows = then.to_arrow()
         assert without_nulls_rows(read, rows.schema) == without_nulls_rows(rows.to_pylist(), rows.schema), version
+
+
+def test_clickhouse_refuses_deletion_vectors(tmp_path: Path) -> None:
+    """It does not show deleted rows."""
+    iceberg(MARKED["marked"](str(tmp_path / "t")))
+    with pytest.raises(AssertionError, match="Position deletes are supported only for parquet format"):
+        clickhouse_reads(f"SELECT * FROM icebergLocal('{tmp_path / 't'}')")
 
 
 def test_clickhouse_leaves_files_out_by_partitions_and_bounds(tmp_path: Path) -> None:
@@ -150,18 +161,20 @@ def test_clickhouse_leaves_files_out_by_partitions_and_bounds(tmp_path: Path) ->
 
 
 def test_spark_reads_the_same_rows_at_each_version(tmp_path: Path) -> None:
-    """It finds the newest version by the folder, with the hint."""
+    """It finds the newest version by the folder, with the hint. In version 3 of the format rows have the ids and versions
+    of row tracking.
+    """
     made = {name: make(str(tmp_path / name.replace(" ", "_"))) for name, make in TABLES.items()}
     requests: list[dict[str, object]] = []
     expected: list[tuple[str, pa.Table]] = []
     for name, table in made.items():
         found, folder = iceberg(table), table.url.removeprefix("file://")
-        requests.append({"path": folder, "snapshot": None})
-        expected.append((f"{name}, newest", table.to_arrow()))
-        for snapshot in found.metadata.snapshots:
-            version = int(snapshot.summary["delta-version"])
-            requests.append({"path": folder, "snapshot": snapshot.snapshot_id})
-            expected.append((f"{name}, version {version}", table.snapshot(version).to_arrow()))
+        is_tracked = found.metadata.format_version >= 3
+        snapshots = [(None, table.version), *((s.snapshot_id, version_of(s)) for s in found.metadata.snapshots)]
+        for number, version in snapshots:
+            requests.append({"path": folder, "snapshot": number, "more": LINEAGE if is_tracked else ()})
+            then = table.snapshot(version)
+            expected.append((f"{name}, version {version}", with_lineage(then) if is_tracked else then.to_arrow()))
     for (where, rows), read in zip(expected, spark_reads(requests), strict=True):
         order = rows.column_names
         assert sorted(repr([plain(row[name]) for name in order]) for row in read) == rows_of(rows, order), where

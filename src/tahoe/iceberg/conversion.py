@@ -12,7 +12,13 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tahoe.errors import CommitGoneError, MissingVersionError, UnsupportedDataTypeError, UnsupportedOperationError
+from tahoe.errors import (
+    CommitGoneError,
+    DeletionVectorMissingError,
+    MissingVersionError,
+    UnsupportedDataTypeError,
+    UnsupportedOperationError,
+)
 from tahoe.iceberg.metadata_folder import Converted, MetadataFolder, encode_metadata
 from tahoe.iceberg.table_state import Change, TableState
 from tahoe.protocol.configuration.universal_format import check_formats, format_version, has_iceberg
@@ -26,9 +32,11 @@ _logger = logging.getLogger("tahoe")
 # More commits are not read one by one: all files are listed anew.
 COMMITS_MAX = 100
 
-# What an earlier version can have that did not ask for Iceberg's metadata: deletion vectors, for example.
+# What an earlier version can have that did not ask for Iceberg's metadata, such as a column of type void; or that is
+# gone, such as its deletion vectors.
 _NOT_CONTINUED = (
     CommitGoneError,
+    DeletionVectorMissingError,
     MissingVersionError,
     UnsupportedDataTypeError,
     UnsupportedOperationError,

@@ -72,10 +72,9 @@ class DataFiles:
         schema: the version's schema in Iceberg.
     """
 
-    def __init__(self, snapshot: SnapshotState, schema: Schema, spec_id: int) -> None:
+    def __init__(self, snapshot: SnapshotState, schema: Schema) -> None:
         mode = snapshot.column_mapping_mode
-        self._snapshot, self._spec_id = snapshot, spec_id
-        self._url = physical_url(snapshot.log.env.store)
+        self._snapshot, self._url = snapshot, physical_url(snapshot.log.env.store)
         self._physical = physical_schema(snapshot.schema, mode)
         fields = [field for field in map(snapshot.schema.find, snapshot.partition_columns) if field is not None]
         self._partitions = [(stored_name(field, mode), field.type) for field in fields]
@@ -94,11 +93,14 @@ class DataFiles:
         return NewFile(self.of(add), add.default_row_commit_version if self._is_tracked else None)
 
     def of(self, add: Add) -> DataFile:
-        """Raises: UnsupportedOperationError: the file has a deletion vector, or the log does not tell its rows or their
-        ids.
+        """A file with all its rows, also those that its deletion vector deletes.
+
+        Raises:
+            UnsupportedOperationError: the file has a deletion vector, and the version of Iceberg's format has none; or
+                the log does not tell its rows or their ids.
         """
         found = parse_statistics(add.stats, self._physical)
-        if add.deletion_vector is not None:
+        if add.deletion_vector is not None and not self._is_tracked:
             raise self._refusal(add, "a deletion vector", "Use REORG TABLE … APPLY (PURGE).")
         if found is None or found.num_records is None:
             raise self._refusal(add, "no numRecords", "Use ANALYZE TABLE … COMPUTE DELTA STATISTICS.")
@@ -116,7 +118,7 @@ class DataFiles:
             content=DataFileContent.DATA,
             file_path=self.path(add.path),
             file_format=FileFormat.PARQUET,
-            partition=self._record(add),
+            partition=self.partition(add),
             record_count=rows,
             file_size_in_bytes=add.size_bytes,
             column_sizes=None,
@@ -131,7 +133,6 @@ class DataFiles:
             sort_order_id=None,
             first_row_id=add.base_row_id if self._is_tracked else None,
         )
-        file.spec_id = self._spec_id
         return file
 
     def _refusal(self, add: Add, what: str, remedy: str) -> UnsupportedOperationError:
@@ -156,7 +157,7 @@ class DataFiles:
             encoded[number] = to_bytes(kind, signed)
         return encoded
 
-    def _record(self, add: Add) -> Record:
+    def partition(self, add: Add) -> Record:
         """The partition of a file, in the order of the partition columns."""
         zone, values = self._snapshot.log.zone, add.partition_values or {}
         typed = [(parse_partition_value(values.get(name), kind, zone=zone), kind) for name, kind in self._partitions]

@@ -1,17 +1,19 @@
 """Which snapshots of an Iceberg table are past the retention of the Delta table's log, and which files go with them.
 
 A manifest that an expired snapshot has, and the oldest kept one has not, is in no later snapshot either: manifests are
-taken over or replaced, never brought back.
+taken over or replaced, never brought back. So are the files of deletion vectors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
+from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table.snapshots import Snapshot
 
-from tahoe.iceberg.manifest_files import read_list
+from tahoe.iceberg.manifest_files import read_entries, read_list
 from tahoe.iceberg.metadata_folder import MetadataFolder
 from tahoe.protocol.configuration.properties import LOG_RETENTION
 from tahoe.table.reading.snapshot_state import SnapshotState
@@ -43,19 +45,35 @@ class Expired:
         """Delete the files, once the metadata without them is there."""
         gone = set(self.metadata)
         if self.kept_list is not None:
-            kept = _manifests(folder, self.kept_list)
+            kept, old = _manifests(folder, self.kept_list), dict[str, ManifestFile]()
             for location in self.lists:
-                gone |= _manifests(folder, location) - kept
+                old |= _manifests(folder, location)
                 gone.add(folder.key(location))
+            left = {key: manifest for key, manifest in old.items() if key not in kept}
+            gone |= left.keys()
+            if vectors := vector_files(folder, left.values()):
+                gone |= vectors - vector_files(folder, kept.values())
         if gone:
             folder.delete(sorted(gone))
 
 
-def _manifests(folder: MetadataFolder, location: str) -> set[str]:
+def _manifests(folder: MetadataFolder, location: str) -> dict[str, ManifestFile]:
+    """The manifests of a list, by their keys."""
     try:
-        return {folder.key(m.manifest_path) for m in read_list(folder.input(folder.key(location)))}
+        return {folder.key(m.manifest_path): m for m in read_list(folder.input(folder.key(location)))}
     except FileNotFoundError:  # an earlier expiry was interrupted
-        return set()
+        return {}
+
+
+def vector_files(folder: MetadataFolder, manifests: Iterable[ManifestFile]) -> set[str]:
+    """The keys of the files with the deletion vectors that some manifests list."""
+    found: set[str] = set()
+    for manifest in manifests:
+        if manifest.content == ManifestContent.DELETES:
+            with suppress(FileNotFoundError):
+                entries = read_entries(manifest, folder.input(folder.key(manifest.manifest_path)))
+                found |= {folder.key(entry.data_file.file_path) for entry in entries}
+    return found
 
 
 def expired_snapshots(folder: MetadataFolder, snapshots: Sequence[Snapshot], state: SnapshotState) -> Expired:

@@ -63,11 +63,12 @@ def write_manifest(
     output: Output,
     entries: Sequence[ManifestEntry],
     *,
+    content: ManifestContent,
     spec: PartitionSpec,
     schema: Schema,
     snapshot_id: int,
 ) -> ManifestFile:
-    """Write a manifest of data files.
+    """Write a manifest of data files, or of deletion vectors.
 
     Returns:
         it as it is listed, without the numbers that the snapshot assigns.
@@ -78,7 +79,7 @@ def write_manifest(
         "partition-spec": f"[{','.join(field.model_dump_json() for field in spec.fields)}]",
         "partition-spec-id": str(spec.spec_id),
         "format-version": str(version),
-        "content": "data",
+        "content": content.name.lower(),
         AVRO_CODEC_KEY: _COMPRESSION,
     }
     with AvroOutputFile[ManifestEntry](
@@ -94,7 +95,7 @@ def write_manifest(
         manifest_path=output.location,
         manifest_length=len(output),
         partition_spec_id=spec.spec_id,
-        content=ManifestContent.DATA,
+        content=content,
         sequence_number=UNASSIGNED_SEQ,
         added_snapshot_id=snapshot_id,
         partitions=construct_partition_summaries(spec, schema, [entry.data_file.partition for entry in entries]),

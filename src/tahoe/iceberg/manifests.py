@@ -1,4 +1,4 @@
-"""Manifests: which data files each snapshot of an Iceberg table has.
+"""Manifests: which data files and deletion vectors each snapshot of an Iceberg table has.
 
 Iceberg's specification: "Manifests", "Manifest Lists". A commit writes one manifest for the files that it adds, and
 writes those again that list files which it removes; it takes over all others. Small manifests are merged when they are
@@ -7,13 +7,14 @@ many.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 
 from pyiceberg.manifest import (
     UNASSIGNED_SEQ,
     DataFile,
+    ManifestContent,
     ManifestEntry,
     ManifestEntryStatus,
     ManifestFile,
@@ -24,10 +25,12 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import DoubleType
 
 from tahoe.iceberg.data_files import NewFile
+from tahoe.iceberg.file_changes import FileChanges
 from tahoe.iceberg.manifest_files import (
     FormatVersion,
     Input,
     assign,
+    field_of,
     read_entries,
     read_list,
     write_list,
@@ -56,6 +59,16 @@ class Counts:
         self.files += 1
         self.rows += file.record_count
         self.size_bytes += file.file_size_in_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What a snapshot changed: data files, and deletion vectors with the rows that they delete."""
+
+    added: Counts = field(default_factory=Counts)
+    removed: Counts = field(default_factory=Counts)
+    marked: Counts = field(default_factory=Counts)
+    unmarked: Counts = field(default_factory=Counts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,37 +104,36 @@ class Manifests:
         return cls(folder, version, [] if snapshot is None else manifests_of(folder, snapshot))
 
     def change(
-        self, new: NewSnapshot, added: Sequence[NewFile], removed: Iterable[str], spec: PartitionSpec, schema: Schema
-    ) -> tuple[str, Counts, Counts]:
+        self, new: NewSnapshot, changes: FileChanges, vectors: Sequence[DataFile], spec: PartitionSpec, schema: Schema
+    ) -> tuple[str, Counted]:
         """Make the manifest list of a new snapshot.
 
         Args:
-            removed: the locations of the files that it no longer has.
+            vectors: the new deletion vectors.
 
         Returns:
-            the location of the list, and what was added and removed.
+            the location of the list, and what was changed.
 
         Raises:
-            LookupError: a removed file is in no manifest.
+            LookupError: a removed file or vector is in no manifest, or rows are there again that a vector deletes which
+                is in one file with those of other data files: some readers apply all vectors of such a file.
         """
-        writer = _Writer(self, new.id, spec, schema)
-        gone, counts = set(removed), Counts()
-        kept = writer.without(self.live, gone, counts)
-        if gone:
-            raise LookupError(f"{len(gone)} removed files are in no manifest, such as {min(gone)}")
-        written = [
-            writer.added(added[start : start + _FILES_PER_MANIFEST])
-            for start in range(0, len(added), _FILES_PER_MANIFEST)
-        ]
-        self.live = writer.merged([*written, *kept])
-        location = self._list(new)
-        taken = Counts()
-        for file in added:
-            taken.take(file.file)
-        return location, taken, counts
+        writer, counted = _Writer(self, new.id, spec, schema), Counted()
+        data, deletes = ManifestContent.DATA, ManifestContent.DELETES
+        kept = writer.without(self._of(data), set(changes.removed), counted.removed)
+        kept_vectors = writer.without(self._of(deletes), set(changes.unmarked), counted.unmarked)
+        if changes.returns and any(map(_has_files, kept_vectors)):
+            raise LookupError("rows are there again that deletion vectors have deleted")
+        written = writer.added(changes.added, data, counted.added)
+        written_vectors = writer.added(list(map(NewFile, vectors)), deletes, counted.marked)
+        self.live = [*writer.merged([*written, *kept]), *writer.merged([*written_vectors, *kept_vectors])]
+        return self._list(new), counted
+
+    def _of(self, content: ManifestContent) -> list[ManifestFile]:
+        return [manifest for manifest in self.live if manifest.content == content]
 
     def _list(self, new: NewSnapshot) -> str:
-        output = self.folder.output(f"snap-{new.id}")
+        output = self.folder.output(f"snap-{new.id}.avro")
         for manifest in self.live:
             assign(manifest, new.sequence_number, new.first_row_id)
         told = {
@@ -149,6 +161,12 @@ def _has_files(manifest: ManifestFile) -> bool:
     return bool((manifest.added_files_count or 0) + (manifest.existing_files_count or 0))
 
 
+def _location(entry: ManifestEntry) -> str:
+    """The location of a data file, also of that which a deletion vector is for."""
+    referenced: str | None = field_of(entry.data_file, "referenced_data_file")
+    return entry.data_file.file_path if referenced is None else referenced
+
+
 @dataclass(frozen=True, slots=True)
 class _Writer:
     """Writes the manifests of one snapshot."""
@@ -164,40 +182,52 @@ class _Writer:
         fields = self.spec.partition_type(self.schema).fields
         return any(isinstance(field.field_type, DoubleType) for field in fields)
 
-    def added(self, files: Sequence[NewFile]) -> ManifestFile:
-        return self._written(
-            [
-                ManifestEntry.from_args(
-                    status=ManifestEntryStatus.ADDED,
-                    snapshot_id=self.snapshot_id,
-                    sequence_number=file.sequence_number,
-                    file_sequence_number=None,
-                    data_file=file.file,
-                )
-                for file in files
-            ]
-        )
+    def added(self, files: Sequence[NewFile], content: ManifestContent, counts: Counts) -> list[ManifestFile]:
+        """Manifests of new files, which are counted."""
+        entries = [
+            ManifestEntry.from_args(
+                status=ManifestEntryStatus.ADDED,
+                snapshot_id=self.snapshot_id,
+                sequence_number=file.sequence_number,
+                file_sequence_number=None,
+                data_file=file.file,
+            )
+            for file in files
+        ]
+        for file in files:
+            counts.take(file.file)
+        starts = range(0, len(entries), _FILES_PER_MANIFEST)
+        return [self._written(entries[start : start + _FILES_PER_MANIFEST], content) for start in starts]
 
     def without(self, manifests: Sequence[ManifestFile], gone: set[str], counts: Counts) -> list[ManifestFile]:
-        """The manifests without some files, which are taken out of `gone` and counted."""
+        """The manifests without some data files, or without the vectors of these, which are counted.
+
+        Args:
+            gone: the locations of the data files.
+
+        Raises:
+            LookupError: some of them are in no manifest.
+        """
         kept: list[ManifestFile] = []
         for manifest in manifests:
             if not gone:
                 kept.append(manifest)
                 continue
             entries = self._entries(manifest)
-            hit = {entry.data_file.file_path for entry in entries} & gone
+            hit = {_location(entry) for entry in entries} & gone
             if not hit:
                 kept.append(manifest)
                 continue
             for entry in entries:
-                is_gone = entry.data_file.file_path in hit
+                is_gone = _location(entry) in hit
                 entry.status = ManifestEntryStatus.DELETED if is_gone else ManifestEntryStatus.EXISTING
                 if is_gone:
                     entry.snapshot_id = self.snapshot_id
                     counts.take(entry.data_file)
             gone -= hit
-            kept.append(self._written(entries))
+            kept.append(self._written(entries, manifest.content))
+        if gone:
+            raise LookupError(f"{len(gone)} files are in no manifest, such as {min(gone)}")
         return kept
 
     def merged(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
@@ -223,7 +253,7 @@ class _Writer:
                 entry.file_sequence_number = None
                 if entry.sequence_number == UNASSIGNED_SEQ:
                     entry.sequence_number = None
-        return self._written(entries)
+        return self._written(entries, manifests[0].content)
 
     def _entries(self, manifest: ManifestFile) -> list[ManifestEntry]:
         """The files that a manifest lists as there, also of one that is not yet in the storage.
@@ -234,12 +264,13 @@ class _Writer:
             raise LookupError("PyIceberg reads partition values of type double as floats")
         return read_entries(manifest, self.manifests.input(manifest.manifest_path))
 
-    def _written(self, entries: Sequence[ManifestEntry]) -> ManifestFile:
-        output = self.manifests.folder.output("m0")
+    def _written(self, entries: Sequence[ManifestEntry], content: ManifestContent) -> ManifestFile:
+        output = self.manifests.folder.output("m0.avro")
         listed = write_manifest(
             self.manifests.version,
             output,
             entries,
+            content=content,
             spec=self.spec,
             schema=self.schema,
             snapshot_id=self.snapshot_id,

@@ -65,6 +65,10 @@ class MetadataFolder:
     def input(self, key: str) -> StoredInput:
         return StoredInput(self.log, f"{self._store.url}/{key}")
 
+    def read(self, url: str, offset: int, length: int) -> bytes:
+        """A part of a file by its location."""
+        return self._store.get_range(self.key(url), offset, length)
+
     def url(self, key: str) -> str:
         """The location of a file, as Iceberg's readers open it."""
         return f"{self.location}/{key}"
@@ -74,9 +78,8 @@ class MetadataFolder:
         return url.removeprefix(f"{self.location}/").removeprefix(f"{self._store.url}/")
 
     def output(self, suffix: str) -> Output:
-        """A new file for manifests."""
-        key = f"{FOLDER}/{self.log.env.new_id()}-{suffix}.avro"
-        return Output(self.url(key))
+        """A new file for manifests or deletion vectors."""
+        return Output(self.url(f"{FOLDER}/{self.log.env.new_id()}-{suffix}"))
 
     def put(self, outputs: Iterable[Output]) -> None:
         for output in outputs:

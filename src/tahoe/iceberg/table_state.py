@@ -11,23 +11,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from uuid import NAMESPACE_URL, UUID, uuid5
 
+from pyiceberg.manifest import DataFile
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV2, TableMetadataV3
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
-from pyiceberg.table.snapshots import MetadataLogEntry, Operation, Snapshot, SnapshotLogEntry, Summary
+from pyiceberg.table.snapshots import MetadataLogEntry, Snapshot, SnapshotLogEntry, Summary
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
 from tahoe.iceberg.data_files import DataFiles, NewFile
 from tahoe.iceberg.expiry import Expired, expired_snapshots
+from tahoe.iceberg.file_changes import FileChanges
 from tahoe.iceberg.manifest_files import ROW_LINEAGE_SINCE, field_of
-from tahoe.iceberg.manifests import Counts, Manifests, NewSnapshot
+from tahoe.iceberg.manifests import Counted, Manifests, NewSnapshot
 from tahoe.iceberg.metadata_folder import DELTA_TIMESTAMP, DELTA_VERSION, Converted, MetadataFolder
+from tahoe.iceberg.puffin import write_vectors
 from tahoe.iceberg.schemas import iceberg_schema, name_mapping, partition_spec, without_name_conflicts
 from tahoe.protocol.configuration.column_mapping import highest_id
 from tahoe.protocol.configuration.row_tracking import DOMAIN, high_water_mark
 from tahoe.protocol.configuration.universal_format import format_version
 from tahoe.protocol.log.actions import Add, Remove
+from tahoe.table.log.deletion_vectors import deleted_rows_of
 from tahoe.table.reading.snapshot import Snapshot as DeltaSnapshot
 
 _MAIN = "main"
@@ -137,20 +141,16 @@ class TableState:
         if not change.adds and not change.removes:
             return
         files = self._files(change.state)
-        gone = [files.path(remove.path) for remove in change.removes]
-        is_moved = not any(add.data_change for add in change.adds) and not any(
-            remove.data_change for remove in change.removes
-        )
-        added = [files.new(add) for add in change.adds]
-        self._snapshot(change.state, change.version, change.timestamp_ms, added, gone, is_moved=is_moved)
+        changes = FileChanges.of_version(files, change.version, change.adds, change.removes)
+        self._snapshot(change.state.metadata.id, change.version, change.timestamp_ms, files, changes)
 
     def list_anew(self, snapshot: DeltaSnapshot) -> None:
         """Make a snapshot with all files of a version, instead of those that were there."""
         self._define(snapshot)
         files = self._files(snapshot)
         self.manifests.live = []
-        added = [files.new(add) for add in snapshot.full_scan.adds()]
-        self._snapshot(snapshot, snapshot.version, snapshot.timestamp_ms, added, [], is_anew=bool(self.snapshots))
+        changes = FileChanges.of_all(files, list(snapshot.full_scan.adds()), is_anew=bool(self.snapshots))
+        self._snapshot(snapshot.metadata.id, snapshot.version, snapshot.timestamp_ms, files, changes, is_anew=True)
 
     def _define(self, state: DeltaSnapshot) -> bool:
         """Take over schema and partitioning. Returns whether these partition existing files in another way."""
@@ -185,31 +185,30 @@ class TableState:
         return next(spec for spec in self.specs if spec.spec_id == self.spec_id)
 
     def _files(self, state: DeltaSnapshot) -> DataFiles:
-        return DataFiles(state, self._schema, self.spec_id)
+        return DataFiles(state, self._schema)
 
     def _snapshot(
         self,
-        state: DeltaSnapshot,
+        table_id: str,
         version: int,
         timestamp_ms: int,
-        added: Sequence[NewFile],
-        removed: Sequence[str],
+        files: DataFiles,
+        changes: FileChanges,
         *,
-        is_moved: bool = False,
         is_anew: bool = False,
     ) -> None:
         """Add a snapshot of a version."""
         parent = self.snapshots[-1] if self.snapshots else None
-        number = self._new_id(state.metadata.id, version)
-        first_row_id = self._number(version, added)
+        number = self._new_id(table_id, version)
+        first_row_id = self._number(version, changes.added)
         named = NewSnapshot(
             id=number,
             parent_id=None if parent is None else parent.snapshot_id,
             sequence_number=self.sequence_number,
             first_row_id=first_row_id,
         )
-        location, new, gone = self.manifests.change(named, added, removed, self._spec, self._schema)
-        operation = _operation(bool(added), bool(removed) or is_anew, is_moved=is_moved)
+        vectors = self._vectors(files, changes.marked)
+        location, counted = self.manifests.change(named, changes, vectors, self._spec, self._schema)
         previous = None if parent is None or is_anew else parent.summary
         told = {DELTA_VERSION: str(version), DELTA_TIMESTAMP: str(timestamp_ms)}
         snapshot = Snapshot(
@@ -218,7 +217,7 @@ class TableState:
             sequence_number=self.sequence_number,
             timestamp_ms=max(timestamp_ms, 0 if parent is None else parent.timestamp_ms),
             manifest_list=location,
-            summary=Summary(operation, **_summary(new, gone, previous), **told),
+            summary=Summary(changes.operation, **_summary(counted, previous), **told),
             schema_id=self.schema_id,
             first_row_id=first_row_id,
             added_rows=None if first_row_id is None else self.next_row_id - first_row_id,
@@ -226,6 +225,15 @@ class TableState:
         self.snapshots.append(snapshot)
         self.log.append(SnapshotLogEntry(snapshot_id=number, timestamp_ms=snapshot.timestamp_ms))
         self.added += 1
+
+    def _vectors(self, files: DataFiles, marked: Sequence[Add]) -> list[DataFile]:
+        """The deletion vectors of files, in a new file that all of them share."""
+        if not marked:
+            return []
+        output = self.folder.output("deletes.puffin")
+        self.manifests.written.append(output)
+        rows = zip(marked, deleted_rows_of(self.folder.log, marked), strict=True)
+        return write_vectors(output, ((files.path(add.path), files.partition(add), each) for add, each in rows))
 
     def _number(self, version: int, added: Sequence[NewFile]) -> int | None:
         """Go on to the sequence number and row ids of a snapshot. Returns the first row id that it could assign."""
@@ -252,13 +260,14 @@ class TableState:
     # --- the result
 
     def agrees_with(self, snapshot: DeltaSnapshot) -> bool:
-        """Whether the newest snapshot has as many files and bytes as a version."""
+        """Whether the newest snapshot has as many files, bytes and deletion vectors as a version."""
         if not self.snapshots:
             return False
         summary = self.snapshots[-1].summary
         told = {} if summary is None else summary.additional_properties
-        files, size = told.get("total-data-files"), told.get("total-files-size")
-        return (files, size) == (str(len(snapshot.live)), str(snapshot.live.size_bytes))
+        totals = (told.get(name) for name in ("total-data-files", "total-files-size", "total-delete-files"))
+        live = snapshot.live
+        return tuple(totals) == tuple(map(str, (len(live), live.size_bytes, len(live.vectors))))
 
     def put(self, snapshot: DeltaSnapshot, *, replaces: bool) -> bool:
         """Put the metadata of a version, and delete what no snapshot within the retention needs. False if another
@@ -325,21 +334,10 @@ class TableState:
         }
 
 
-def _operation(adds: bool, removes: bool, *, is_moved: bool) -> Operation:
-    if is_moved:
-        return Operation.REPLACE
-    if removes:
-        return Operation.OVERWRITE if adds else Operation.DELETE
-    return Operation.APPEND
-
-
-def _summary(new: Counts, gone: Counts, before: Summary | None) -> dict[str, str]:
-    """The counts of a snapshot, and its totals."""
+def _summary(counted: Counted, before: Summary | None) -> dict[str, str]:
+    """The counts of a snapshot, and its totals. Sizes are those of data files."""
     told = {} if before is None else before.additional_properties
-
-    def total(name: str, more: int, less: int) -> int:
-        return int(told.get(name, "0")) + more - less
-
+    new, gone, marked, unmarked = counted.added, counted.removed, counted.marked, counted.unmarked
     counts = {
         "added-data-files": new.files,
         "added-records": new.rows,
@@ -347,13 +345,18 @@ def _summary(new: Counts, gone: Counts, before: Summary | None) -> dict[str, str
         "deleted-data-files": gone.files,
         "deleted-records": gone.rows,
         "removed-files-size": gone.size_bytes,
+        **dict.fromkeys(("added-dvs", "added-delete-files"), marked.files),
+        "added-position-deletes": marked.rows,
+        **dict.fromkeys(("removed-dvs", "removed-delete-files"), unmarked.files),
+        "removed-position-deletes": unmarked.rows,
     }
-    totals = {
-        "total-data-files": total("total-data-files", new.files, gone.files),
-        "total-records": total("total-records", new.rows, gone.rows),
-        "total-files-size": total("total-files-size", new.size_bytes, gone.size_bytes),
-        "total-delete-files": 0,
-        "total-position-deletes": 0,
+    changed = {
+        "total-data-files": new.files - gone.files,
+        "total-records": new.rows - gone.rows,
+        "total-files-size": new.size_bytes - gone.size_bytes,
+        "total-delete-files": marked.files - unmarked.files,
+        "total-position-deletes": marked.rows - unmarked.rows,
         "total-equality-deletes": 0,
     }
+    totals = {name: int(told.get(name, "0")) + more for name, more in changed.items()}
     return {name: str(count) for name, count in {**{n: c for n, c in counts.items() if c}, **totals}.items()}

@@ -1,4 +1,6 @@
-"""Compares Iceberg's metadata with its version of the table: schema, files, rows, partitions and bounds."""
+"""Compares Iceberg's metadata with its version of the table: schema, files, rows, partitions, bounds, row ids and
+deletion vectors.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import Record
 from pyiceberg.types import DoubleType, FloatType, IntegerType, LongType
+from pyroaring import BitMap64
 
 from tahoe.errors import UnsupportedOperationError
 from tahoe.iceberg.conversion import told
@@ -20,7 +23,9 @@ from tahoe.iceberg.data_files import DataFiles, NewFile
 from tahoe.iceberg.manifest_files import field_of, read_entries
 from tahoe.iceberg.manifests import manifests_of
 from tahoe.iceberg.metadata_folder import MetadataFolder
+from tahoe.iceberg.puffin import read_vector
 from tahoe.iceberg.schemas import iceberg_schema
+from tahoe.table.log.deletion_vectors import deleted_rows_of
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 
 # So many files are named of each kind of difference.
@@ -66,37 +71,58 @@ def verify(snapshot: Snapshot) -> Verification:
         )
     version, _ = told(known)
     state = load_snapshot(snapshot.log, version)
-    found = _data_files(folder, known.metadata)
+    found = _Found.of(folder, known.metadata)
     return Verification(
         version=version,
         newest=snapshot.version,
-        files=len(found),
-        rows=sum(file.file.record_count for file in found.values()),
+        files=len(found.files),
+        rows=sum(file.file.record_count for file in found.files.values())
+        - sum(vector.record_count for vector in found.vectors.values()),
         differences=tuple(_differences(state, known.metadata, found)),
     )
 
 
-def _data_files(folder: MetadataFolder, metadata: TableMetadata) -> Mapping[str, NewFile]:
-    newest, files = metadata.current_snapshot(), dict[str, NewFile]()
-    for manifest in [] if newest is None else manifests_of(folder, newest):
-        assert manifest.content == ManifestContent.DATA  # tahoe writes no others
-        for entry in read_entries(manifest, folder.input(folder.key(manifest.manifest_path))):
-            files[entry.data_file.file_path] = NewFile(entry.data_file, entry.sequence_number)
-    return files
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What the newest snapshot has, by the locations of data files."""
+
+    folder: MetadataFolder
+    files: Mapping[str, NewFile]
+    vectors: Mapping[str, DataFile]
+
+    @classmethod
+    def of(cls, folder: MetadataFolder, metadata: TableMetadata) -> _Found:
+        newest, files, vectors = metadata.current_snapshot(), dict[str, NewFile](), dict[str, DataFile]()
+        for manifest in [] if newest is None else manifests_of(folder, newest):
+            for entry in read_entries(manifest, folder.input(folder.key(manifest.manifest_path))):
+                if manifest.content == ManifestContent.DATA:
+                    files[entry.data_file.file_path] = NewFile(entry.data_file, entry.sequence_number)
+                else:
+                    vectors[field_of(entry.data_file, "referenced_data_file")] = entry.data_file
+        return cls(folder, files, vectors)
+
+    def deleted_rows(self, location: str) -> BitMap64 | None:
+        """The rows that a vector deletes; None if its file is not as its entry says."""
+        vector = self.vectors.get(location)
+        try:
+            return BitMap64() if vector is None else read_vector(self.folder, vector)
+        except (ValueError, OSError):
+            return None
 
 
-def _differences(state: Snapshot, metadata: TableMetadata, found: Mapping[str, NewFile]) -> Iterator[str]:
+def _differences(state: Snapshot, metadata: TableMetadata, found: _Found) -> Iterator[str]:
     schema = metadata.schema()
     wanted = iceberg_schema(state.schema, schema.schema_id, table=state.url)
     if schema.as_struct() != wanted.as_struct():
         yield f"the schema is {schema.as_struct()}, but that of version {state.version} is {wanted.as_struct()}"
         return
-    files = DataFiles(state, schema, metadata.default_spec_id)
-    expected = {new.file.file_path: new for new in map(files.new, state.full_scan.adds())}
-    yield from _named("files of the table that are missing", sorted(expected.keys() - found.keys()))
-    yield from _named("files that the table does not have", sorted(found.keys() - expected.keys()))
-    common = sorted(expected.keys() & found.keys())
-    both = [(path, expected[path].file, found[path].file) for path in common]
+    files = DataFiles(state, schema)
+    adds = list(state.full_scan.adds())
+    expected = {new.file.file_path: new for new in map(files.new, adds)}
+    yield from _named("files of the table that are missing", sorted(expected.keys() - found.files.keys()))
+    yield from _named("files that the table does not have", sorted(found.files.keys() - expected.keys()))
+    common = sorted(expected.keys() & found.files.keys())
+    both = [(path, expected[path].file, found.files[path].file) for path in common]
     for what, differs in (
         ("of another size", lambda a, b: a.file_size_in_bytes != b.file_size_in_bytes),
         ("with another number of rows", lambda a, b: a.record_count != b.record_count),
@@ -104,8 +130,14 @@ def _differences(state: Snapshot, metadata: TableMetadata, found: Mapping[str, N
         ("with bounds or null counts that their rows contradict", lambda a, b: _excludes(a, b, schema)),
     ):
         yield from _named(f"files {what}", [path for path, mine, theirs in both if differs(mine, theirs)])
-    lineage = [path for path in common if _lineage(expected[path]) not in (None, _lineage(found[path]))]
+    lineage = [path for path in common if _lineage(expected[path]) not in (None, _lineage(found.files[path]))]
     yield from _named("files whose rows have other ids or versions", lineage)
+    yield from _named("vectors of files that the table does not have", sorted(found.vectors.keys() - expected.keys()))
+    paths = ((files.path(add.path), add) for add in adds)
+    marked = [(path, add) for path, add in paths if add.deletion_vector is not None or path in found.vectors]
+    deleted = zip(marked, deleted_rows_of(state.log, [add for _, add in marked]), strict=True)
+    other = [path for (path, _), rows in deleted if found.deleted_rows(path) != rows]
+    yield from _named("files of which other rows are deleted", sorted(other))
 
 
 def _lineage(file: NewFile) -> tuple[int, int] | None:

@@ -271,10 +271,25 @@ def encode_vector_file(bitmaps: Sequence[bytes]) -> tuple[bytes, list[int]]:
     offsets = []
     for bitmap in bitmaps:
         offsets.append(len(data))
-        data += (
-            len(bitmap).to_bytes(_SIZE_BYTES, "big") + bitmap + binascii.crc32(bitmap).to_bytes(_CHECKSUM_BYTES, "big")
-        )
+        data += framed(bitmap)
     return bytes(data), offsets
+
+
+def framed(bitmap: bytes) -> bytes:
+    """The bytes of a stored vector, from `encode_bitmap`, with its size and checksum. Iceberg's are the same."""
+    return len(bitmap).to_bytes(_SIZE_BYTES, "big") + bitmap + binascii.crc32(bitmap).to_bytes(_CHECKSUM_BYTES, "big")
+
+
+def unframed(data: bytes) -> bytes:
+    """The bytes for `decode_bitmap` of a stored vector.
+
+    Raises:
+        ValueError: its size or checksum is wrong.
+    """
+    bitmap = data[_SIZE_BYTES:-_CHECKSUM_BYTES]
+    if data != framed(bitmap):
+        raise ValueError("its size or checksum is wrong")
+    return bitmap
 
 
 def stored_descriptor(
