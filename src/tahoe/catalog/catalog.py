@@ -57,6 +57,7 @@ from tahoe.storage.managed import ManagedStore
 from tahoe.storage.ratified import RatifiedCommit, TableCommits
 from tahoe.table.commit.post_commit_hooks import after_commit
 from tahoe.table.table import Table
+from tahoe.table.versions.table_reader import go_on_from, newest_known
 
 if TYPE_CHECKING:
     from tahoe.catalog.remote_credentials import ServerCredentials
@@ -211,8 +212,8 @@ class Catalog:
         if any(self._env_at(url).store.list_from(LOG_FOLDER)):
             raise CatalogNameError(name=name, detail=f"there is a table in {url}; register_table gives it a name")
         table_id = str(uuid.uuid4())
-        entry = {"id": table_id, "name": table_name, "kind": "managed", "url": url, "comment": comment}
-        self._enter(schema_name, name, {**entry, "created_ms": time.time_ns() // 1_000_000, "latest_version": -1})
+        entry = {"id": table_id, "name": table_name, "url": url, "comment": comment, "latest_version": -1}
+        self._enter(schema_name, name, entry)
         own = -1
         try:
             yield table_id, url
@@ -243,8 +244,7 @@ class Catalog:
             table_id = intended(connection, schema_id, table, url)
         with forgotten_on_failure(self._begin, table_id):
             latest = manage(name, url, table_id, self._env_at(url))
-        entry = {"id": table_id, "name": table, "kind": "managed", "url": url, "comment": None}
-        self._enter(schema, name, {**entry, "created_ms": time.time_ns() // 1_000_000, "latest_version": latest})
+        self._enter(schema, name, {"id": table_id, "name": table, "url": url, "latest_version": latest})
         with self._begin() as connection:
             forget_intention(connection, table_id)
         return self.open(table_id, url)
@@ -352,10 +352,7 @@ class Catalog:
         >>> moment = catalog.snapshot()
         >>> moment.table("shop.orders").to_arrow(), moment.table("shop.stock").to_arrow()
         """
-        moment = self._ratifier.moment()
-        return CatalogSnapshot(
-            self.url, moment, lambda entry: self.open(entry.id, entry.url).snapshot(entry.latest_version)
-        )
+        return CatalogSnapshot(self.url, self._ratifier.moment(), self.open)
 
     # --- transactions
 
@@ -387,9 +384,7 @@ class Catalog:
         for table_id, of_table in known.items():
             self._known.put(table_id, of_table)
         for entry, commits in changes.written:
-            table = _going_on(self.open(entry.id, entry.url), known.get(entry.id))
-            work = partial(_after_block, table, commits)
-            in_background(background_job("after_block", entry.url, commits[-1].version if commits else None, work))
+            _finish_later(_going_on(self.open(entry.id, entry.url), known.get(entry.id)), commits)
 
     # --- the database
 
@@ -398,10 +393,10 @@ class Catalog:
 
     def _enter(self, schema: str, name: str, entry: Mapping[str, object]) -> None:
         with self._begin() as connection:
-            schema_id = schema_id_of(connection, self.url, schema)
+            made = {"schema_id": schema_id_of(connection, self.url, schema), "created_ms": time.time_ns() // 1_000_000}
             connection.execute(sa.select(IDENTITY.c.id).with_for_update())  # of two makers in a folder, one waits here
             try:
-                connection.execute(sa.insert(TABLES).values(schema_id=schema_id, **entry))
+                connection.execute(sa.insert(TABLES).values(kind="managed", **made, **entry))
             except IntegrityError as error:
                 raise CatalogNameTakenError(url=self.url, name=f"a table {name}") from error
             check_apart(connection, name, str(entry["id"]), str(entry["url"]))
@@ -436,17 +431,22 @@ def _going_on(table: Table, known: Known | None) -> Table:
     """A table that makes its next snapshot from one that was read before."""
     if known is not None:
         assert isinstance(table.env.store, ManagedStore)
-        table.knows(known.snapshot)
+        go_on_from(table, known.snapshot)
         if known.staged is not None:
             table.env.store.knowing(known.staged)
     return table
+
+
+def _finish_later(table: Table, commits: Sequence[RatifiedCommit]) -> None:
+    work = partial(_after_block, table, commits)
+    in_background(background_job("after_block", table.url, commits[-1].version, work))
 
 
 def _after_block(table: Table, commits: Sequence[RatifiedCommit]) -> None:
     """Publish the commits of a block, and run the hooks that have waited for its end."""
     assert isinstance(table.env.store, ManagedStore)
     table.env.store.publish()
-    base = table.newest_known
+    base = newest_known(table)
     for commit in commits:
         after_commit(table.log, base, commit.version, table.log.read_version(commit.version), commit.size_bytes)
     if SYMLINK_MANIFESTS.get(table.properties):

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from tahoe.catalog.tables_of_database import COMMITS, SCHEMAS, TABLES
 from tahoe.errors import CatalogTableNotFoundError, TableNotManagedError
 from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.table import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +149,7 @@ class CatalogSnapshot:
 
     _url: str
     _moment: Moment
-    _open: Callable[[TableEntry], Snapshot]
+    _open: Callable[[str, str], Table]
 
     def table(self, name: str) -> Snapshot:
         """A table as it was at that moment.
@@ -160,4 +161,4 @@ class CatalogSnapshot:
         entry = self._moment.named(name)
         if entry is None or entry.kind != "managed":
             raise CatalogTableNotFoundError(url=self._url, name=name)
-        return self._open(entry)
+        return self._open(entry.id, entry.url).snapshot(entry.latest_version)

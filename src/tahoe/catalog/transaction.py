@@ -29,6 +29,7 @@ from tahoe.storage.ratified import Ratified, RatifiedCommit, TableCommits
 from tahoe.table.commit.transaction import CommitAgain
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.table import Table
+from tahoe.table.versions.table_reader import newest_known
 
 
 @dataclass(slots=True)
@@ -87,7 +88,7 @@ class _Opened(Watch):
 
     def known(self) -> Known | None:
         """What later blocks need not read again: the table as others have committed it, if it was read."""
-        base = self.base if self.commits.own or self.again else self.opened.newest_known
+        base = self.base if self.commits.own or self.again else newest_known(self.opened)
         store = self.opened.env.store
         if base is None or base.version > self.commits.base.latest or not isinstance(store, ManagedStore):
             return None

@@ -59,6 +59,7 @@ from tahoe.table.reading.scan import Scan, may_match, part_of
 from tahoe.table.reading.snapshot import Snapshot, chosen_files
 from tahoe.table.table import Table
 from tahoe.table.versions.change_feed import ChangeFeed, FeedRange, load_feed
+from tahoe.table.versions.table_reader import go_on_from, newest_known
 
 if TYPE_CHECKING:  # a catalog needs SQLAlchemy, which sessions without one do not
     from tahoe.catalog.remote_credentials import Handed
@@ -150,8 +151,9 @@ def open_table(spark: SparkSession, location: str, options: Mapping[str, str] | 
 def _in_zone(table: Table, zone: tzinfo) -> Table:
     if table.log.zone != zone:
         table.log = replace(table.log, zone=zone)
-        if table.newest_known is not None:
-            table.knows(table.newest_known)
+        known = newest_known(table)
+        if known is not None:
+            go_on_from(table, known)
     return table
 
 

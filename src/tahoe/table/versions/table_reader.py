@@ -146,15 +146,6 @@ class TableReader:
         self._newest = load_snapshot(self.log) if known is None else refresh(known)
         return self._newest
 
-    @property
-    def newest_known(self) -> Snapshot | None:
-        """The version that was read last; None before the first read."""
-        return self._newest
-
-    def knows(self, snapshot: Snapshot) -> None:
-        """Make the next snapshot from one that was read elsewhere, if the log still continues it."""
-        self._newest = replace(snapshot, log=self.log)
-
     def forget(self) -> None:
         """Load the next snapshot from the log alone."""
         self._newest = None
@@ -383,3 +374,13 @@ class TableReader:
             kind="computed" if computed else "recorded",
         )
         return plan_feed(self.snapshot(), asked).to_arrow(columns, filter)
+
+
+def newest_known(table: TableReader) -> Snapshot | None:
+    """The version of a table that was read last; None before the first read."""
+    return table._newest
+
+
+def go_on_from(table: TableReader, snapshot: Snapshot) -> None:
+    """Make a table's next snapshot from one that was read elsewhere, if the log still continues it."""
+    table._newest = replace(snapshot, log=table.log)
