@@ -14,7 +14,7 @@ from tahoe.iceberg import conversion
 from tahoe.iceberg.metadata_folder import MetadataFolder
 from tahoe.iceberg.verification import verify
 from tahoe.storage.background import finish_background
-from tests.iceberg.tables import TABLES, UNIFORM, iceberg, nested, plain, rows, same
+from tests.iceberg.tables import TABLES, UNIFORM, iceberg, many, nested, plain, rows, same
 
 
 def run(*arguments: str, code: int = 0) -> str:
@@ -32,6 +32,7 @@ def test_show_sync_and_verify(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     finish_background()
     told = json.loads(run("show", path, "--json"))
     assert (told["version"], told["converted_delta_version"], told["snapshots"]) == (2, 1, 2)
+    assert told["format_version"] == 2
     assert "the newest version is 2" in run("verify", path)
     assert json.loads(run("sync", path, "--json"))["snapshots"] == 1
     assert json.loads(run("show", path, "--json"))["converted_delta_version"] == 2
@@ -54,10 +55,23 @@ def test_enable_rewrites_what_iceberg_cannot_read(tmp_path: Path) -> None:
     table.append(nested(10))
     table.delete("id = 1")
     version = json.loads(run("enable", table.url, "--json"))["version"]
+    assert json.loads(run("show", table.url, "--json"))["format_version"] == 2
     assert version == table.version
     assert same(iceberg(table).scan().to_arrow(), table.to_arrow())
     assert json.loads(run("enable", table.url, "--json"))["version"] == version
     assert "No differences" in run("verify", table.url)
+
+
+def test_enable_with_deletion_vectors_and_row_ids(tmp_path: Path) -> None:
+    table = tahoe.Table(str(tmp_path / "t"))
+    table.append(many(0), properties={"delta.enableDeletionVectors": "true"})
+    table.delete("id = 1")
+    assert "must be 2 or 3" in run("enable", table.url, "--compat", "4", code=2)
+    run("enable", table.url, "--compat", "3")
+    assert table.snapshot().has_deletion_vectors
+    assert json.loads(run("show", table.url, "--json"))["format_version"] == 3
+    assert json.loads(run("verify", table.url, "--json"))["rows"] == 399
+    assert same(iceberg(table).scan().to_arrow(), table.to_arrow())
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -10,6 +10,7 @@ import pytest
 import tahoe
 from tahoe.iceberg import conversion
 from tahoe.iceberg.conversion import convert
+from tahoe.iceberg.metadata_folder import MetadataFolder
 from tahoe.iceberg.verification import verify
 from tests.iceberg.tables import MARKED_V3, UNIFORM, many
 from tests.table.between import interrupted
@@ -81,6 +82,45 @@ def test_another_converter_at_any_moment_does_no_harm(table: tahoe.Table, calls:
 
     convert(tahoe.Table(table.url, env=interrupted(mine.env, calls, other)).snapshot())
     complete(mine)
+
+
+def metadata_files(table: tahoe.Table) -> set[str]:
+    return {info.key for info in table.env.store.list_from("metadata")}
+
+
+def vacuumed(table: tahoe.Table, hours: float, **request: object) -> set[str]:
+    """What a VACUUM deletes after so many hours."""
+    now_ms = table.env.clock_ms()
+    later = tahoe.Table(table.url, env=replace(table.env, clock_ms=lambda: now_ms + int(hours * 3_600_000)))
+    return set(later.vacuum(retention_hours=0, retention_check=False, **request).files)
+
+
+def test_vacuum_deletes_what_killed_converters_left(table: tahoe.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    complete(table)
+    before = metadata_files(table)
+    with monkeypatch.context() as patch, suppress(Killed):
+        patch.setattr(MetadataFolder, "put_metadata", lambda *_, **__: die())
+        table.delete("id = 2001")
+        convert(table.snapshot())
+    left = metadata_files(table) - before
+    assert len(left) >= 2
+    convert(table.snapshot())
+    kept = metadata_files(table) - left
+    vacuumed(table, 23)
+    assert metadata_files(table) == kept | left  # a converter at work may need them
+    assert left <= vacuumed(table, 25, dry_run=True)
+    assert left <= vacuumed(table, 25)
+    assert metadata_files(table) == kept
+    complete(table)
+
+
+def test_vacuum_keeps_them_if_it_is_unknown_what_is_needed(table: tahoe.Table) -> None:
+    complete(table)
+    (first, *_) = [key for key in sorted(metadata_files(table)) if "-snap-" in key]
+    table.env.store.delete(first)
+    before = metadata_files(table)
+    vacuumed(table, 25)
+    assert metadata_files(table) == before
 
 
 def test_a_conversion_makes_fewer_calls_than_are_tried(table: tahoe.Table) -> None:

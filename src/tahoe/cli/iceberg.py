@@ -51,6 +51,7 @@ def show(path: Location, as_json: AsJson = False, option: Options = None) -> Non
             facts["converted_delta_version"] = found[0]
             facts["converted_delta_timestamp"] = datetime.fromtimestamp(found[1] / 1000, UTC).isoformat()
             facts |= {"metadata": folder.url(newest.key), "snapshots": len(newest.metadata.snapshots)}
+            facts["format_version"] = newest.metadata.format_version
     if as_json:
         print_json(facts)
     else:

@@ -19,7 +19,8 @@ from tahoe.errors import (
     UnsupportedDataTypeError,
     UnsupportedOperationError,
 )
-from tahoe.iceberg.metadata_folder import Converted, MetadataFolder, encode_metadata
+from tahoe.iceberg.expiry import needed_files
+from tahoe.iceberg.metadata_folder import Converted, MetadataFolder, encode_metadata, is_of_snapshot
 from tahoe.iceberg.table_state import Change, TableState
 from tahoe.protocol.configuration.universal_format import check_formats, format_version, has_iceberg
 from tahoe.protocol.log.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove
@@ -252,6 +253,25 @@ def converted(snapshot: Snapshot) -> tuple[int, int] | None:
     newest = MetadataFolder(snapshot.log).newest()
     is_ours = newest is not None and newest.version is not None
     return told(newest) if newest is not None and is_ours else None
+
+
+def abandoned(snapshot: Snapshot, keys: Sequence[str]) -> list[str]:
+    """Of some files in the table's folder those that no snapshot of the newest metadata has, although they are named
+    like it: a converter has died between writing them and the metadata, or they are of metadata that was replaced. None
+    if a file is gone that would tell.
+
+    Precondition: the files are older than any conversion at work.
+    """
+    folder, own = MetadataFolder(snapshot.log), list(filter(is_of_snapshot, keys))
+    newest = folder.newest() if own else None
+    if newest is None or not _describes(folder, newest, snapshot):
+        return []
+    try:
+        needed = needed_files(folder)
+    except FileNotFoundError as error:
+        _logger.warning("%s: files of Iceberg's metadata are kept: %s", snapshot.url, error)
+        return []
+    return [key for key in own if key not in needed]
 
 
 def sync(snapshot: Snapshot, *, whole: bool = False) -> ConversionReport:

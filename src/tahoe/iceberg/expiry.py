@@ -16,6 +16,7 @@ from pyiceberg.table.snapshots import Snapshot
 from tahoe.iceberg.manifest_files import read_entries, read_list
 from tahoe.iceberg.metadata_folder import MetadataFolder
 from tahoe.protocol.configuration.properties import LOG_RETENTION
+from tahoe.storage.threads import in_threads
 from tahoe.table.reading.snapshot_state import SnapshotState
 
 # So many old metadata files are kept, for readers that have just found one. They are most of the bytes: each has all
@@ -55,6 +56,20 @@ class Expired:
                 gone |= vectors - vector_files(folder, kept.values())
         if gone:
             folder.delete(sorted(gone))
+
+
+def needed_files(folder: MetadataFolder) -> set[str]:
+    """The keys of the lists, manifests and files of deletion vectors that the snapshots of the newest metadata have.
+
+    Raises:
+        FileNotFoundError: one of them is gone, so that it is unknown what the others are.
+    """
+    newest = folder.newest()
+    lists = [] if newest is None else [folder.key(each.manifest_list) for each in newest.metadata.snapshots]
+    manifests: dict[str, ManifestFile] = {}
+    for found in in_threads(lambda key: read_list(folder.input(key)), lists):
+        manifests |= {folder.key(manifest.manifest_path): manifest for manifest in found}
+    return {*lists, *manifests, *vector_files(folder, manifests.values())}
 
 
 def _manifests(folder: MetadataFolder, location: str) -> dict[str, ManifestFile]:

@@ -36,7 +36,7 @@ from tahoe.iceberg.manifest_files import (
     write_list,
     write_manifest,
 )
-from tahoe.iceberg.metadata_folder import MetadataFolder, Output
+from tahoe.iceberg.metadata_folder import LIST, MANIFEST, MetadataFolder, Output
 
 # From so many manifests on, those below the size are merged up to it. Iceberg's defaults are 100 and 8 MiB; but a
 # manifest is written again when one of its files is removed, and PyIceberg writes some 2,000 files a second.
@@ -133,7 +133,7 @@ class Manifests:
         return [manifest for manifest in self.live if manifest.content == content]
 
     def _list(self, new: NewSnapshot) -> str:
-        output = self.folder.output(f"snap-{new.id}.avro")
+        output = self.folder.output(LIST.format(new.id))
         for manifest in self.live:
             assign(manifest, new.sequence_number, new.first_row_id)
         told = {
@@ -265,7 +265,7 @@ class _Writer:
         return read_entries(manifest, self.manifests.input(manifest.manifest_path))
 
     def _written(self, entries: Sequence[ManifestEntry], content: ManifestContent) -> ManifestFile:
-        output = self.manifests.folder.output("m0.avro")
+        output = self.manifests.folder.output(MANIFEST)
         listed = write_manifest(
             self.manifests.version,
             output,

@@ -7,6 +7,7 @@ cannot list the folder. All other files have unique names.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from io import BytesIO
@@ -21,6 +22,10 @@ from tahoe.table.log.delta_log import Log
 
 FOLDER = "metadata"
 _HINT = f"{FOLDER}/version-hint.text"
+
+# The files of snapshots, which have unique names.
+MANIFEST, LIST, VECTORS = "m0.avro", "snap-{}.avro", "deletes.puffin"
+_UNIQUE_NAMES = re.compile(rf"{FOLDER}/[^/]+-(m0\.avro|snap-\d+\.avro|deletes\.puffin)")
 
 # Metadata files begin so; hints and files of snapshots are before or after them in a listing.
 _METADATA_START = f"{FOLDER}/v"
@@ -120,6 +125,11 @@ def encode_metadata(metadata: TableMetadata) -> bytes:
     """The content of a metadata file. PyIceberg's class for version 3 of the format reads, but refuses to write."""
     text: str = IcebergBaseModel.model_dump_json(metadata)
     return text.encode()
+
+
+def is_of_snapshot(key: str) -> bool:
+    """Whether a file has the name of one that tahoe writes for snapshots."""
+    return _UNIQUE_NAMES.fullmatch(key) is not None
 
 
 def _key(version: int) -> str:

@@ -24,7 +24,7 @@ from tahoe.iceberg.expiry import Expired, expired_snapshots
 from tahoe.iceberg.file_changes import FileChanges
 from tahoe.iceberg.manifest_files import ROW_LINEAGE_SINCE, field_of
 from tahoe.iceberg.manifests import Counted, Manifests, NewSnapshot
-from tahoe.iceberg.metadata_folder import DELTA_TIMESTAMP, DELTA_VERSION, Converted, MetadataFolder
+from tahoe.iceberg.metadata_folder import DELTA_TIMESTAMP, DELTA_VERSION, VECTORS, Converted, MetadataFolder
 from tahoe.iceberg.puffin import write_vectors
 from tahoe.iceberg.schemas import iceberg_schema, name_mapping, partition_spec, without_name_conflicts
 from tahoe.protocol.configuration.column_mapping import highest_id
@@ -230,7 +230,7 @@ class TableState:
         """The deletion vectors of files, in a new file that all of them share."""
         if not marked:
             return []
-        output = self.folder.output("deletes.puffin")
+        output = self.folder.output(VECTORS)
         self.manifests.written.append(output)
         rows = zip(marked, deleted_rows_of(self.folder.log, marked), strict=True)
         return write_vectors(output, ((files.path(add.path), files.partition(add), each) for add, each in rows))

@@ -44,6 +44,7 @@ from tahoe.storage.locations import split_url
 from tahoe.storage.threads import in_threads
 from tahoe.table.arrow.chunks import is_in
 from tahoe.table.cleanup.dead_files import (
+    FILES,
     DeadFiles,
     Listing,
     VacuumScope,
@@ -59,6 +60,7 @@ from tahoe.table.cleanup.named_files import with_keys
 from tahoe.table.cleanup.retention import protected_files
 from tahoe.table.commit.continuity import check_same_table
 from tahoe.table.commit.draft import Author, Draft, OperationInfo
+from tahoe.table.commit.other_formats import METADATA_FOLDER, abandoned_metadata
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.kept_commits import KeptCommits
 from tahoe.table.reading.snapshot import Snapshot, check_may_delete
@@ -75,6 +77,7 @@ BATCH_FILES = 8000
 _LOGGED_SCHEMES = frozenset({"wasbs", "wasbss", "abfs", "abfss", "adl", "gs", "file", "hdfs"})
 
 _HOUR_MS = 3_600_000
+_DAY_MS = 24 * _HOUR_MS
 _LONG_MAX = (1 << 63) - 1
 
 
@@ -330,7 +333,23 @@ class _Run:
         held = held_files(snapshot, self.tags, dead.files)
         if held.holds:
             dead = dead_files(listing, with_keys(protected, held.files["key"]), scope, self.cutoff_ms)
-        return before, dead, held
+        abandoned = self._abandoned_metadata(listing)
+        return before, replace(dead, files=pa.concat_tables([dead.files, abandoned])), held
+
+    def _abandoned_metadata(self, listing: Listing) -> pa.Table:
+        """The files in the folder of Iceberg's metadata that it does not need, as a converter that died has left them.
+        Those of the last day may be of one at work.
+        """
+        newest_ms = min(self.cutoff_ms, self.table.env.clock_ms() - _DAY_MS)
+        is_there = has_iceberg(self.snapshot.properties)
+        old = pa.concat_tables(
+            piece.filter(
+                pc.and_(pc.starts_with(piece["key"], f"{METADATA_FOLDER}/"), pc.less(piece["modified_ms"], newest_ms))
+            )
+            for piece in (listing.pieces() if is_there else [FILES.empty_table()])
+        )
+        abandoned = abandoned_metadata(self.snapshot, old["key"].to_pylist())
+        return old.filter(is_in(old["key"], pa.chunked_array([abandoned], pa.string())))
 
     def _without_tables(self, scope: VacuumScope, files: pa.Table) -> VacuumScope:
         """The scope without the folders above some of its files that have a `_delta_log` of their own: one request
@@ -485,7 +504,7 @@ class _Run:
 
 def _scope_of(snapshot: Snapshot) -> VacuumScope:
     """The part of the folder that VACUUM may touch. Folders of partition columns are part of it even if their names
-    begin with `_` or `.`; they are named by logical or physical names. The folder `metadata` of Iceberg is not.
+    begin with `_` or `.`; they are named by logical or physical names. The folder of Iceberg's metadata is not.
     """
     fields = [
         field for field in (snapshot.schema.find(name) for name in snapshot.partition_columns) if field is not None
@@ -493,7 +512,7 @@ def _scope_of(snapshot: Snapshot) -> VacuumScope:
     physical = {stored_name(field, snapshot.column_mapping_mode) for field in fields}
     return VacuumScope(
         partition_columns=frozenset({*snapshot.partition_columns, *physical}),
-        hidden_names=frozenset({"metadata"} if has_iceberg(snapshot.properties) else ()),
+        hidden_names=frozenset({METADATA_FOLDER} if has_iceberg(snapshot.properties) else ()),
     )
 
 

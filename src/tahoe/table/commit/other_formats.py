@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
 
@@ -44,6 +45,21 @@ def converted_versions(snapshot: Snapshot) -> dict[str, str]:
         found = None
     names = ("converted_delta_version", "converted_delta_timestamp")
     return {} if found is None else dict(zip(names, map(str, found), strict=True))
+
+
+# The folder of Iceberg's metadata.
+METADATA_FOLDER = "metadata"
+
+
+def abandoned_metadata(snapshot: Snapshot, keys: Sequence[str]) -> list[str]:
+    """Of some files in the folder of the metadata of other formats, which are older than any conversion at work, those
+    that it does not need; none if that cannot be told here.
+    """
+    try:
+        found: list[str] = _conversion(snapshot).abandoned(snapshot, keys) if has_iceberg(snapshot.properties) else []
+    except PackageMissingError:
+        found = []
+    return found
 
 
 def _conversion(snapshot: Snapshot) -> ModuleType:
