@@ -24,9 +24,10 @@ MODULES = sorted(
 JAVA_FOLDERS = (
     "java/delta",
     "java_connect/delta/connect",
+    "java_views/delta",
     *(f"java_executors/delta/{package}" for package in ("cache", "shared", "write")),
 )
-CLASSES = sorted(path.stem for folder in JAVA_FOLDERS for path in (SOURCES / "spark" / folder).glob("*.java"))
+CLASSES = sorted({path.stem for folder in JAVA_FOLDERS for path in (SOURCES / "spark" / folder).glob("*.java")})
 
 
 def section(ring: str) -> str:
@@ -86,10 +87,10 @@ def test_a_room_can_be_surveyed(ring: str) -> None:
 
 
 def asked_of_python(java_class: str) -> list[str]:
-    """The methods of `delta.Python` that a class calls."""
+    """The methods of `delta.Python` that a class calls, in any version of it."""
     folders = (SOURCES / "spark" / folder for folder in JAVA_FOLDERS)
-    (path,) = (path for folder in folders for path in folder.glob(f"{java_class}.java"))
-    return sorted(set(re.findall(r"\bAsk\.python\.(\w+)\(", path.read_text(encoding="utf-8"))))
+    texts = [path.read_text(encoding="utf-8") for folder in folders for path in folder.glob(f"{java_class}.java")]
+    return sorted({name for text in texts for name in re.findall(r"\bAsk\.python\.(\w+)\(", text)})
 
 
 @pytest.mark.parametrize("java_class", [name for name in CLASSES if name not in ("Python", "Changes")])

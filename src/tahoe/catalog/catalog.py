@@ -25,7 +25,7 @@ from tahoe._cached import Recent
 from tahoe.catalog.commits import Begin, CatalogCommits, drop
 from tahoe.catalog.database import folder_beside, open_database, reading, shown, transaction
 from tahoe.catalog.entries import CatalogSnapshot, TableEntry, entries
-from tahoe.catalog.names import check_name, parts_of, schema_id_of, table_row
+from tahoe.catalog.names import check_name, one_maker, parts_of, rename, schema_id_of, table_row
 from tahoe.catalog.ratification import DatabaseRatifier, Ratifier
 from tahoe.catalog.registration import (
     check_apart,
@@ -37,8 +37,9 @@ from tahoe.catalog.registration import (
     managed_properties,
     release,
 )
-from tahoe.catalog.tables_of_database import IDENTITY, SCHEMAS, TABLES
+from tahoe.catalog.tables_of_database import SCHEMAS, TABLES
 from tahoe.catalog.transaction import CatalogTransaction, Known
+from tahoe.catalog.views import Views
 from tahoe.errors import (
     CatalogNameError,
     CatalogNameTakenError,
@@ -70,7 +71,7 @@ _NAMED = sa.select(TABLES.c.id).where(
 )
 
 
-class Catalog:
+class Catalog(Views):
     """A catalog of Delta tables in a database, which decides who commits to them.
 
     Args:
@@ -146,17 +147,19 @@ class Catalog:
         """Remove a schema.
 
         Args:
-            cascade: remove the names of its tables, too; their files stay.
+            cascade: remove its views and the names of its tables, too; their files stay.
 
         Raises:
             SchemaNotFoundError: there is none.
-            SchemaNotEmptyError: it has tables, and `cascade` is false.
+            SchemaNotEmptyError: it has tables or views, and `cascade` is false.
         """
-        tables = self.tables(name)
-        if tables and not cascade:
-            raise SchemaNotEmptyError(url=self.url, name=name, tables=", ".join(entry.name for entry in tables))
-        for entry in tables:
-            self.drop_table(entry.name)
+        tables, views = [entry.name for entry in self.tables(name)], self.views(name)
+        if (tables or views) and not cascade:
+            raise SchemaNotEmptyError(url=self.url, name=name, tables=", ".join(tables + views))
+        for view in views:
+            self.drop_view(view)
+        for table in tables:
+            self.drop_table(table)
         with self._begin() as connection:
             schema_id = schema_id_of(connection, self.url, name)
             try:
@@ -240,7 +243,7 @@ class Catalog:
         with self._begin() as connection:
             schema_id = schema_id_of(connection, self.url, schema)
             if connection.execute(_NAMED, {"schema_id": schema_id, "name": table}).first() is not None:
-                raise CatalogNameTakenError(url=self.url, name=f"a table {name}")
+                raise CatalogNameTakenError(url=self.url, name=f"a table or a view {name}")
             table_id = intended(connection, schema_id, table, url)
         with forgotten_on_failure(self._begin, table_id):
             latest = manage(name, url, table_id, self._env_at(url))
@@ -323,19 +326,13 @@ class Catalog:
         drop(self._begin, table_id, self._store(table_id, url).publish)
 
     def rename_table(self, name: str, new_name: str) -> None:
-        """Give a table another name, in the same or in another schema. Its files stay where they are.
+        """Give a table or a view another name, in the same or in another schema. Files stay where they are.
 
         Raises:
             CatalogTableNotFoundError, SchemaNotFoundError, CatalogNameTakenError: it cannot be renamed.
         """
-        schema, table = parts_of(new_name)
         with self._begin() as connection:
-            found = table_row(connection, self.url, name)
-            names = {"schema_id": schema_id_of(connection, self.url, schema), "name": table}
-            try:
-                connection.execute(sa.update(TABLES).where(TABLES.c.id == found.id).values(**names))
-            except IntegrityError as error:
-                raise CatalogNameTakenError(url=self.url, name=f"a table {new_name}") from error
+            rename(connection, self.url, name, new_name)
 
     def publish(self, name: str) -> int:
         """Copy the ratified commits of a table into its log; returns how many there were.
@@ -394,11 +391,11 @@ class Catalog:
     def _enter(self, schema: str, name: str, entry: Mapping[str, object]) -> None:
         with self._begin() as connection:
             made = {"schema_id": schema_id_of(connection, self.url, schema), "created_ms": time.time_ns() // 1_000_000}
-            connection.execute(sa.select(IDENTITY.c.id).with_for_update())  # of two makers in a folder, one waits here
+            one_maker(connection)
             try:
                 connection.execute(sa.insert(TABLES).values(kind="managed", **made, **entry))
             except IntegrityError as error:
-                raise CatalogNameTakenError(url=self.url, name=f"a table {name}") from error
+                raise CatalogNameTakenError(url=self.url, name=f"a table or a view {name}") from error
             check_apart(connection, name, str(entry["id"]), str(entry["url"]))
 
     # --- stores

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import sqlalchemy as sa
 
-from tahoe.catalog.tables_of_database import COMMITS, SCHEMAS, TABLES
+from tahoe.catalog.tables_of_database import COMMITS, IS_TABLE, SCHEMAS, TABLES
 from tahoe.errors import CatalogTableNotFoundError, TableNotManagedError
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.table import Table
@@ -41,7 +41,7 @@ def entries(connection: sa.Connection, schema: str | None = None) -> Iterator[Ta
         sa.select(sa.func.count()).where(COMMITS.c.table_id == TABLES.c.id).correlate(TABLES).scalar_subquery()
     )
     columns = TABLES.c.id, SCHEMAS.c.name, TABLES.c.name, TABLES.c.url, TABLES.c.kind, TABLES.c.comment
-    query = sa.select(*columns, TABLES.c.latest_version, unpublished).join(SCHEMAS)
+    query = sa.select(*columns, TABLES.c.latest_version, unpublished).join(SCHEMAS).where(IS_TABLE)
     query = query.order_by(SCHEMAS.c.name, TABLES.c.name)
     if schema is not None:
         query = query.where(SCHEMAS.c.name == schema.lower())
@@ -134,7 +134,7 @@ class DatabaseMoment:
 
 # One statement, which sees one moment: lines of schema, name, id and version. A join would take most of its time.
 _LINE = TABLES.c.schema_id + " " + TABLES.c.name + " " + TABLES.c.id + " " + sa.cast(TABLES.c.latest_version, sa.Text)
-_TOLD = sa.select(sa.func.aggregate_strings(_LINE, "\n"))
+_TOLD = sa.select(sa.func.aggregate_strings(_LINE, "\n")).where(IS_TABLE)
 
 _SCHEMA_ID = sa.select(SCHEMAS.c.id).where(SCHEMAS.c.name == sa.bindparam("name"))
 

@@ -5,9 +5,10 @@ The server decides who commits to a table; files are read and written by the cli
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NoReturn
 
 from tahoe._cached import Recent
@@ -17,10 +18,13 @@ from tahoe.catalog.names import parts_of
 from tahoe.catalog.ratification import TableChange
 from tahoe.catalog.remote_credentials import ServerCredentials
 from tahoe.catalog.server_calls import ServerCalls
+from tahoe.catalog.views import View
 from tahoe.errors import (
     CatalogRefusedError,
+    CatalogTableNotFoundError,
     CatalogUnavailableError,
     CatalogUrlError,
+    CatalogViewNotFoundError,
     StorageRefusedError,
     StorageUnavailableError,
     TableNotManagedError,
@@ -35,6 +39,9 @@ _COMMITS = "/delta/preview/commits"
 _OWN = "/api/tahoe"
 
 _CONFLICT = "COMMIT_VERSION_CONFLICT"
+
+# A kind of what the server lists among its tables.
+_VIEW = "VIEW"
 
 # The table was dropped, or given back to its path.
 _GONE = ("TABLE_NOT_FOUND", "TABLE_NOT_MANAGED")
@@ -199,7 +206,8 @@ class RemoteCatalog(Catalog):
     ) -> None:
         self.url = url.rstrip("/")
         self._calls = ServerCalls(self.url, token)
-        self._ratifier = RemoteRatifier(self._calls, replace(self._calls, prefix=_OWN))
+        self._own = replace(self._calls, prefix=_OWN)
+        self._ratifier = RemoteRatifier(self._calls, self._own)
         self.credentials = ServerCredentials(self._calls, dict(storage_options or {}))
         self._env_at = self.credentials.env_at
         self._making: dict[str, RemoteCommits] = {}
@@ -224,6 +232,8 @@ class RemoteCatalog(Catalog):
         return [found["name"] for found in self._calls.pages("/schemas", "schemas", catalog_name=self.name)]
 
     def drop_schema(self, name: str, *, cascade: bool = False) -> None:
+        for view in self.views(name) if cascade else ():
+            self.drop_view(view)
         for entry in self.tables(name) if cascade else ():
             self.drop_table(entry.name)
         self._calls.named(name, "DELETE", f"/schemas/{self.name}.{name}")
@@ -257,7 +267,9 @@ class RemoteCatalog(Catalog):
         raise self._not_served(f"give {name} back to its path", "its interface ends the management of no table")
 
     def folder_of(self, name: str) -> tuple[str | None, str]:
-        found = self._calls.named(name, "GET", f"/tables/{self.name}.{'.'.join(parts_of(name))}")
+        found = self._calls.named(name, "GET", f"/tables/{self._full(name)}")
+        if found["table_type"] == _VIEW:
+            raise CatalogTableNotFoundError(url=self.url, name=name)
         return found["table_id"] if found["table_type"] == "MANAGED" else None, found["storage_location"]
 
     def table_at(self, url: str) -> str | None:  # noqa: ARG002
@@ -276,15 +288,54 @@ class RemoteCatalog(Catalog):
                 latest_version=found.get("latest_table_version", -1),
                 unpublished=0,
             )
-            for each in (self.schemas() if schema is None else [schema])
-            for found in self._calls.pages("/tables", "tables", catalog_name=self.name, schema_name=each)
+            for found in self._listed(schema)
+            if found["table_type"] != _VIEW
         ]
 
+    def _listed(self, schema: str | None) -> Iterator[Mapping[str, Any]]:
+        """Tables and views."""
+        for each in self.schemas() if schema is None else [schema]:
+            yield from self._calls.pages("/tables", "tables", catalog_name=self.name, schema_name=each)
+
+    def _full(self, name: str) -> str:
+        return ".".join((self.name, *parts_of(name)))
+
     def drop_table(self, name: str) -> None:
-        self._calls.named(name, "DELETE", f"/tables/{self.name}.{'.'.join(parts_of(name))}")
+        self._calls.named(name, "DELETE", f"/tables/{self._full(name)}")
 
     def rename_table(self, name: str, new_name: str) -> None:  # noqa: ARG002
         raise self._not_served(f"rename {name}", "its interface has no renames")
+
+    # --- views
+
+    def create_view(self, name: str, view: View, *, replace: bool = False) -> None:
+        schema, short = parts_of(name)
+        names = {"catalog_name": self.name, "schema_name": schema, "name": short}
+        body = {**names, "view": asdict(view), "replace": replace}
+        self._own.named(f"a table or a view {name}", "POST", "/views", body)
+
+    def view(self, name: str) -> View:
+        """A view of the server. A name that it does not have costs no call of tahoe's own interface."""
+        with self._view_found(name):
+            if self._calls.named(name, "GET", f"/tables/{self._full(name)}")["table_type"] != _VIEW:
+                raise CatalogViewNotFoundError(url=self.url, name=name)
+            return View.from_json(json.dumps(self._own.named(name, "GET", f"/views/{self._full(name)}")["view"]))
+
+    def views(self, schema: str | None = None) -> list[str]:
+        return [
+            f"{found['schema_name']}.{found['name']}" for found in self._listed(schema) if found["table_type"] == _VIEW
+        ]
+
+    def drop_view(self, name: str) -> None:
+        with self._view_found(name):
+            self._own.named(name, "DELETE", f"/views/{self._full(name)}")
+
+    @contextmanager
+    def _view_found(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except CatalogTableNotFoundError as error:
+            raise CatalogViewNotFoundError(url=self.url, name=name) from error
 
     def _not_served(self, operation: str, detail: str) -> CatalogRefusedError:
         return _not_served(self.url, operation, detail)

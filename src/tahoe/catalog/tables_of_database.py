@@ -1,4 +1,4 @@
-"""The database of a catalog: what is kept of schemas, tables, ratified commits, and of those who may use them.
+"""The database of a catalog: what is kept of schemas, tables, views, ratified commits, and of those who may use them.
 
 `properties` and `columns` are JSON.
 """
@@ -22,6 +22,9 @@ SCHEMAS = sa.Table(
     sa.Column("created_ms", sa.BigInteger),
 )
 
+# Kinds of tables are `managed` and `external`. Views are among them, because they share their names and grants.
+VIEW = "view"
+
 # `latest_version` decides who owns the next version: it moves by one, or not at all. Columns, properties and comment of
 # a managed table are those of `described_version`.
 TABLES = sa.Table(
@@ -39,8 +42,11 @@ TABLES = sa.Table(
     sa.Column("columns", sa.Text),
     sa.Column("described_version", sa.BigInteger),
     sa.Column("owner", sa.String(NAME_LENGTH_MAX)),
+    sa.Column("view", sa.Text),
     sa.UniqueConstraint("schema_id", "name"),
 )
+
+IS_TABLE = TABLES.c.kind != VIEW
 
 # Ratified commits that may not have been published yet.
 COMMITS = sa.Table(

@@ -82,9 +82,9 @@
     │       OperationNotAllowedError, StreamTimeTravelError, IncompatibleFormatError
     ├── DeltaCatalogError             a catalog cannot be used, or does not have a name
     │   └── CatalogUrlError, CatalogUnavailableError, NewerCatalogError, CatalogNameError, SchemaNotFoundError,
-    │       CatalogTableNotFoundError, TableNotManagedError, CatalogNameTakenError, SchemaNotEmptyError,
-    │       ExternalTableError, CatalogNotChosenError, TransactionStateError, PrincipalNotFoundError,
-    │       PrivilegeError, CatalogServerError, CatalogRefusedError
+    │       CatalogTableNotFoundError, CatalogViewNotFoundError, TableNotManagedError, CatalogNameTakenError,
+    │       SchemaNotEmptyError, ExternalTableError, CatalogNotChosenError, TransactionStateError,
+    │       PrincipalNotFoundError, PrivilegeError, CatalogServerError, CatalogRefusedError
     ├── DeltaProtocolError            the table requires features that this version of tahoe does not support
     │   ├── UnsupportedReaderFeatureError, UnsupportedWriterFeatureError, UnsupportedProtocolVersionError,
     │   │   UnsupportedTypeChangeError, UnsupportedFileFormatError, WriteNotImplementedError, CatalogManagedTableError

@@ -63,6 +63,13 @@ class CatalogTableNotFoundError(DeltaCatalogError):
     todo = "Check the spelling; catalog.tables() lists the names."
 
 
+class CatalogViewNotFoundError(DeltaCatalogError):
+    condition = "DELTA_CATALOG_VIEW_NOT_FOUND"
+    sqlstate = "42P01"
+    what = "The catalog {url} has no view {name}."
+    todo = "Check the spelling; catalog.views() lists the names."
+
+
 class TableNotManagedError(DeltaCatalogError, FileNotFoundError):
     condition = "DELTA_CATALOG_TABLE_NOT_MANAGED"
     sqlstate = "42P01"

@@ -104,6 +104,9 @@ ROUTES: tuple[tuple[str, str, Endpoint], ...] = (
     *((method, PREFIX + path, endpoint) for method, path, endpoint in _UNITY),
     ("GET", f"{OWN}/tables", transactions.tables_of_moment),
     ("POST", f"{OWN}/transactions", transactions.post_transaction),
+    ("POST", f"{OWN}/views", tables.put_view),
+    ("GET", f"{OWN}/views/{{full_name}}", tables.get_view),
+    ("DELETE", f"{OWN}/views/{{full_name}}", tables.delete_view),
 )
 
 

@@ -118,7 +118,11 @@ def texts(given: Mapping[str, Any], name: str) -> list[str]:
 
 
 def properties(given: Mapping[str, Any]) -> Mapping[str, str]:
-    found = optional_record(given, "properties") or {}
+    return text_map(given, "properties")
+
+
+def text_map(given: Mapping[str, Any], name: str) -> Mapping[str, str]:
+    found = optional_record(given, name) or {}
     return {text({"a key": key}, "a key"): text_or_empty(found, key) for key in found}
 
 

@@ -118,7 +118,7 @@ def update_schema(call: Call) -> Json:
 
 
 def delete_schema(call: Call) -> Json:
-    """A schema with tables stays: they are dropped one by one, each by its name."""
+    """A schema with tables or views stays: they are dropped one by one, each by its name."""
     with call.service.begin() as connection:
         found = schema_in_full(connection, call, call.path["full_name"])
         require_owner(call.rights, found.securable)
@@ -126,5 +126,5 @@ def delete_schema(call: Call) -> Json:
         try:
             connection.execute(sa.delete(SCHEMAS).where(SCHEMAS.c.id == found.row["id"]))
         except IntegrityError as error:
-            raise Refusal(409, "SCHEMA_NOT_EMPTY", f"{found.name} has tables: drop them first.") from error
+            raise Refusal(409, "SCHEMA_NOT_EMPTY", f"{found.name} has tables or views: drop them first.") from error
     return {}

@@ -15,9 +15,10 @@ import sqlalchemy as sa
 from tahoe.catalog.server.calls import Call, choice, optional_integer, optional_text, records, text
 from tahoe.catalog.server.refusals import invalid
 from tahoe.catalog.tables_of_database import TABLES
+from tahoe.catalog.views import View
 from tahoe.errors import DeltaError
 from tahoe.protocol.configuration.features import supported_features
-from tahoe.protocol.types.schema import Array, DataType, Decimal, Field, Map, Struct, encode_type
+from tahoe.protocol.types.schema import Array, DataType, Decimal, Field, Map, Struct, encode_type, parse_schema
 from tahoe.table.reading.snapshot import Snapshot
 
 _LOGGER = logging.getLogger("tahoe.catalog.server")
@@ -65,6 +66,15 @@ def definition(snapshot: Snapshot) -> dict[str, Any]:
         "properties": json.dumps({**metadata.configuration, **features}),
         "comment": metadata.description,
     }
+
+
+def columns_of_view(view: View) -> list[Mapping[str, Any]]:
+    """None are told if one has a type that tables do not have."""
+    try:
+        schema = parse_schema(view.schema, table="a view")
+    except DeltaError:
+        return []
+    return [_column(number, field, {}) for number, field in enumerate(schema)]
 
 
 def _column(number: int, field: Field, partitions: Mapping[str, int]) -> Mapping[str, Any]:

@@ -88,7 +88,7 @@ def list_tables(call: Call) -> Json:
     identifiers = [
         {"namespace": [table["schema_name"]], "name": table["name"]}
         for table in found
-        if has_iceberg(table["properties"])
+        if table["table_type"] != "VIEW" and has_iceberg(table["properties"])
     ]
     return {"identifiers": identifiers, **following}
 

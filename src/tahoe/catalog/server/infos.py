@@ -1,4 +1,4 @@
-"""Catalogs, schemas and tables as JSON, with the fields of Unity Catalog's API 2.1."""
+"""Catalogs, schemas, tables and views as JSON, with the fields of Unity Catalog's API 2.1."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from tahoe.catalog.server.calls import Call
+from tahoe.catalog.server.descriptions import columns_of_view
 from tahoe.catalog.server.securables import Found
+from tahoe.catalog.tables_of_database import VIEW
+from tahoe.catalog.views import COMMENT, View
 
 Json = Mapping[str, Any]
 
@@ -34,13 +37,15 @@ def schema_info(call: Call, found: Found) -> Json:
 
 
 def table_info(call: Call, found: Found, row: Json) -> Json:
+    """A table, or a view."""
     schema = found.securable.above
     assert schema is not None
+    names = {"name": row["name"], "catalog_name": call.service.name, "schema_name": schema.name.partition(".")[2]}
+    if row["kind"] == VIEW:
+        return _told({**names, **_view_info(row)})
     return _told(
         {
-            "name": row["name"],
-            "catalog_name": call.service.name,
-            "schema_name": schema.name.partition(".")[2],
+            **names,
             "table_type": row["kind"].upper(),
             "data_source_format": "DELTA",
             "columns": [] if row["columns"] is None else json.loads(row["columns"]),
@@ -54,6 +59,20 @@ def table_info(call: Call, found: Found, row: Json) -> Json:
             "latest_table_version": row["latest_version"] if row["kind"] == "managed" else None,
         }
     )
+
+
+def _view_info(row: Json) -> Json:
+    view = View.from_json(row["view"])
+    return {
+        "table_type": "VIEW",
+        "view_definition": view.text,
+        "columns": columns_of_view(view),
+        "comment": view.properties.get(COMMENT),
+        "properties": view.properties,
+        "owner": row["owner"],
+        "created_at": row["created_ms"],
+        "table_id": row["id"],
+    }
 
 
 def _map(text: str | None) -> Mapping[str, str]:

@@ -10,9 +10,9 @@ from tahoe.catalog.server.infos import Json
 from tahoe.catalog.server.refusals import unimplemented
 from tahoe.catalog.server.securables import (
     catalog_named,
+    relation_named,
     require_owner,
     schema_in_full,
-    table_named,
     whole_catalog,
 )
 
@@ -50,7 +50,7 @@ def _securable(connection: sa.Connection, call: Call) -> Securable:
         case "schema":
             return schema_in_full(connection, call, name).securable
         case "table":
-            return table_named(connection, call, name).securable
+            return relation_named(connection, call, name).securable
         case _:
             raise unimplemented(f"There are no permissions on a {kind}.")
 

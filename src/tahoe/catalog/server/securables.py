@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from tahoe.catalog.grants import Rights, Securable
 from tahoe.catalog.server.calls import Call
 from tahoe.catalog.server.refusals import denied, invalid, not_found
-from tahoe.catalog.tables_of_database import SCHEMAS, STAGING_TABLES, TABLES
+from tahoe.catalog.tables_of_database import IS_TABLE, SCHEMAS, STAGING_TABLES, TABLES, VIEW
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +94,21 @@ def schema_of(row: Mapping[str, Any], above: Securable) -> Found:
 
 
 def table_named(connection: sa.Connection, call: Call, full_name: str) -> Found:
+    found = relation_named(connection, call, full_name)
+    if found.row["kind"] == VIEW:
+        raise not_found("table", full_name)
+    return found
+
+
+def view_named(connection: sa.Connection, call: Call, full_name: str) -> Found:
+    found = relation_named(connection, call, full_name)
+    if found.row["kind"] != VIEW:
+        raise not_found("table", full_name)
+    return found
+
+
+def relation_named(connection: sa.Connection, call: Call, full_name: str) -> Found:
+    """A table or a view."""
     parts = full_name.split(".")
     if len(parts) != 3:
         raise invalid(f"{full_name} is not the full name of a table: expected catalog.schema.table.")
@@ -107,7 +122,7 @@ def table_named(connection: sa.Connection, call: Call, full_name: str) -> Found:
 
 
 def table_by_id(connection: sa.Connection, call: Call, table_id: str) -> Found:
-    row = first(connection, sa.select(TABLES).where(TABLES.c.id == table_id))
+    row = first(connection, sa.select(TABLES).where((TABLES.c.id == table_id) & IS_TABLE))
     if row is not None:
         found = table_of(row, _schema_of_id(connection, call, row["schema_id"]))
         if call.rights.sees(found.securable):

@@ -1,4 +1,4 @@
-"""Endpoints of tables, and of the folders that are given out for new ones.
+"""Endpoints of tables and views, and of the folders that are given out for new tables.
 
 A managed table is made in three steps: its maker asks for a staging table, writes the first version into its folder,
 and enters it. So a name never stands for a table that is not there.
@@ -15,9 +15,22 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from tahoe.catalog.grants import CREATE_TABLE
-from tahoe.catalog.names import check_name
-from tahoe.catalog.server.calls import Call, choice, location, optional_text, page_size, page_start, properties, text
+from tahoe.catalog import views
+from tahoe.catalog.grants import CREATE_TABLE, SELECT
+from tahoe.catalog.names import check_name, one_maker
+from tahoe.catalog.server.calls import (
+    Call,
+    choice,
+    location,
+    optional_record,
+    optional_text,
+    page_size,
+    page_start,
+    properties,
+    text,
+    text_map,
+    texts,
+)
 from tahoe.catalog.server.commit_checks import first_version
 from tahoe.catalog.server.credentials import is_below
 from tahoe.catalog.server.descriptions import definition, described, given_columns
@@ -26,6 +39,8 @@ from tahoe.catalog.server.refusals import Refusal, invalid, taken, unimplemented
 from tahoe.catalog.server.securables import (
     STAGING_MS,
     Found,
+    first,
+    relation_named,
     require,
     require_owner,
     rows_behind,
@@ -33,8 +48,11 @@ from tahoe.catalog.server.securables import (
     staging_by,
     table_named,
     table_of,
+    view_named,
 )
 from tahoe.catalog.tables_of_database import STAGING_TABLES, TABLES
+from tahoe.catalog.views import View
+from tahoe.protocol.types.json_text import load_json
 
 _TYPES = frozenset({"MANAGED", "EXTERNAL", "STREAMING_TABLE", "MATERIALIZED_VIEW", "METRIC_VIEW", "VIEW"})
 _FORMATS = frozenset({"DELTA", "ICEBERG", "CSV", "JSON", "AVRO", "PARQUET", "ORC", "TEXT"})
@@ -59,7 +77,7 @@ def list_tables(call: Call) -> Json:
 
 def get_table(call: Call) -> Json:
     with call.service.begin() as connection:
-        found = table_named(connection, call, call.path["full_name"])
+        found = relation_named(connection, call, call.path["full_name"])
     return table_info(call, found, described(call, found.row))
 
 
@@ -133,6 +151,61 @@ def create_table(call: Call) -> Json:
         connection.execute(sa.delete(STAGING_TABLES).where(STAGING_TABLES.c.id == row["id"]))
         made = table_named(connection, call, f"{schema.name}.{name}")
     return table_info(call, made, made.row)
+
+
+def put_view(call: Call) -> Json:
+    """Make a view, or replace one. Unity Catalog's interface tells of views, and makes none."""
+    name, view = text(call.body, "name").lower(), _view(optional_record(call.body, "view") or {})
+    check_name(name, name)
+    replaces = call.body.get("replace") is True
+    with call.service.begin() as connection:
+        one_maker(connection)
+        schema = schema_named(connection, call, text(call.body, "catalog_name"), text(call.body, "schema_name"))
+        is_it = (TABLES.c.schema_id == schema.row["id"]) & (TABLES.c.name == name)
+        known = first(connection, sa.select(TABLES).where(is_it))
+        if known is None:
+            require(call.rights, CREATE_TABLE, schema.securable)
+        elif replaces:
+            require_owner(call.rights, table_of(known, schema.securable).securable)
+        owner = call.rights.principal
+        if not views.put_view(connection, schema.row["id"], name, view, replace=replaces, owner=owner):
+            raise taken("table", f"{schema.name}.{name}")
+    return {}
+
+
+def get_view(call: Call) -> Json:
+    with call.service.begin() as connection:
+        found = view_named(connection, call, call.path["full_name"])
+    require(call.rights, SELECT, found.securable)
+    return {"view": json.loads(found.row["view"])}
+
+
+def delete_view(call: Call) -> Json:
+    with call.service.begin() as connection:
+        found = view_named(connection, call, call.path["full_name"])
+        require_owner(call.rights, found.securable)
+        views.remove_view(connection, found.row["id"])
+    return {}
+
+
+def _view(given: Mapping[str, Any]) -> View:
+    schema = text(given, "schema")
+    try:
+        fields = load_json(schema)["fields"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise invalid("schema must be the JSON of a schema of Spark's.") from error
+    if not isinstance(fields, list):
+        raise invalid("schema must be the JSON of a schema of Spark's.")
+    return View(
+        text=text(given, "text"),
+        schema=schema,
+        catalog=optional_text(given, "catalog"),
+        namespace=tuple(texts(given, "namespace")),
+        configurations=text_map(given, "configurations"),
+        query_columns=tuple(texts(given, "query_columns")),
+        schema_mode=optional_text(given, "schema_mode"),
+        properties=properties(given),
+    )
 
 
 def _managed(call: Call, schema: Found, name: str, staging: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from tahoe.catalog.server.commits import (
 from tahoe.catalog.server.infos import Json
 from tahoe.catalog.server.refusals import conflict, invalid
 from tahoe.catalog.server.securables import schema_of, whole_catalog
-from tahoe.catalog.tables_of_database import SCHEMAS, TABLES
+from tahoe.catalog.tables_of_database import IS_TABLE, SCHEMAS, TABLES
 
 # So many tables and commits are checked while the caller waits: each commit is a file to read.
 TABLES_MAX = 100
@@ -41,6 +41,7 @@ _MOMENT = (
         *(TABLES.c[name] for name in _TOLD),
     )
     .join(TABLES)
+    .where(IS_TABLE)
     .order_by(SCHEMAS.c.name, TABLES.c.name)
 )
 

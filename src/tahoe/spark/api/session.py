@@ -27,11 +27,14 @@ from tahoe.spark.api.connect.session import is_connect, is_served
 from tahoe.spark.api.source import Source
 from tahoe.spark.api.table_functions import FUNCTIONS
 from tahoe.spark.jvm import attached_catalogs, failures
-from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, java_error
+from tahoe.spark.jvm.gateway import JVM_ERRORS, RELATION_CATALOG, Gateway, java_error
 from tahoe.spark.jvm.native_engine import prefer_native, runs_natively
 from tahoe.spark.writing.store_assignment import REFUSED
 
 JAVA_SOURCES = Path(__file__).parents[1] / "java"
+
+# For versions of Spark in which catalogs like ours have views.
+JAVA_VIEWS = Path(__file__).parents[1] / "java_views"
 
 # Spark looks catalogs up case-sensitively.
 PATH_CATALOGS = ("delta", "DELTA", "Delta")
@@ -93,7 +96,7 @@ def enable(spark: SparkSession, *, catalogs: Mapping[str, str | Mapping[str, str
     gateway = Gateway(spark)
     gateway.check_session()
     gateway.check_no_reference()
-    gateway.compile(JAVA_SOURCES)
+    gateway.compile(JAVA_SOURCES, *([JAVA_VIEWS] if gateway.has_class(RELATION_CATALOG) else []))
     gateway.start_callbacks()
     gateway.java_class("delta.Ask").install(Source(gateway.jvm), gateway.server)
     failures.install()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
 from tahoe.spark.api import changes_clause, commands, statements, table_functions
-from tahoe.spark.ddl import alter_table, catalog, guard, show_describe, table_names
+from tahoe.spark.ddl import alter_table, catalog, guard, show_describe, table_names, views
 from tahoe.spark.jvm import attached_catalogs
 from tahoe.spark.jvm.attached_catalogs import AttachedName
 from tahoe.spark.jvm.cancellation import interruptible
@@ -144,6 +144,24 @@ class Source:
     @_answering
     def attachedTables(self, session: JavaObject, name: str, schema: str) -> str:  # noqa: N802  Java's name
         return "\0".join(attached_catalogs.tables(Gateway.of(session), name, schema))
+
+    @_answering
+    def attachedView(self, session: JavaObject, *name: str) -> str | None:  # noqa: N802  Java's name
+        return views.told(Gateway.of(session), AttachedName(*name))
+
+    @_answering
+    def attachedViews(self, session: JavaObject, name: str, schema: str) -> str:  # noqa: N802  Java's name
+        return "\0".join(views.names(Gateway.of(session), name, schema))
+
+    @_answering
+    def makeView(  # noqa: N802  Java's name
+        self, session: JavaObject, name: str, schema: str, view: str, told: str, replaces: bool
+    ) -> bool:
+        return views.make(Gateway.of(session), AttachedName(name, schema, view), told, replaces=replaces)
+
+    @_answering
+    def dropView(self, session: JavaObject, *name: str) -> bool:  # noqa: N802  Java's name
+        return views.drop(Gateway.of(session), AttachedName(*name))
 
     @_answering
     def attachedSchemas(self, session: JavaObject, name: str) -> str:  # noqa: N802  Java's name

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from tahoe.errors import NameOfAnotherKindError, TableNameNotFoundError
 from tahoe.protocol.types.names import quoted
+from tahoe.spark.ddl import views
 from tahoe.spark.jvm.attached_catalogs import AttachedName, attached_name, table_url, tables
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
 from tahoe.spark.jvm.hadoop_store import url_of_uri
@@ -92,6 +93,8 @@ def location_of(spark: SparkSession, name: str) -> str:
 
 def _attached_location(gateway: Gateway, name: AttachedName) -> str:
     found = table_url(gateway, name)
+    if found is None and views.exists(gateway, name):
+        raise NameOfAnotherKindError(table=name.text, kind="a view")
     if found is None:
         known = tables(gateway, name.catalog, name.schema)
         near = difflib.get_close_matches(name.table.lower(), known, n=_SHOWN_NAMES_MAX, cutoff=0.6)

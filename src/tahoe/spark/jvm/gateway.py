@@ -35,6 +35,9 @@ SUPPORTED_VERSIONS = ("4.1", "4.2", "4.3")
 
 SOURCE_CLASS = "delta.DefaultSource"
 
+# In Spark 4.2 and newer, where catalogs that are not Spark's own have views.
+RELATION_CATALOG = "org.apache.spark.sql.connector.catalog.RelationCatalog"
+
 _STOPPED = "the session was stopped"
 
 JavaObject: TypeAlias = Any
@@ -299,17 +302,17 @@ class Gateway:
         """Whether the driver's class path has a class of this name."""
         return self.loader.getResource(name.replace(".", "/") + ".class") is not None
 
-    def compile(self, folder: Path, provides: str = SOURCE_CLASS) -> None:
-        """Compile a folder of `.java` files with Spark's compiler (Janino) and add the classes to the driver's class
-        loader.
+    def compile(self, *folders: Path, provides: str = SOURCE_CLASS) -> None:
+        """Compile folders of `.java` files with Spark's compiler (Janino) and add the classes to the driver's class
+        loader. A file takes the place of one of the same name in an earlier folder.
 
         Does nothing if the class `provides` exists already. Executors never see the classes. The classes and the other
-        files of the folder go to a temporary folder, from which the JVM loads lazily, and which it deletes when it
+        files of the folders go to a temporary folder, from which the JVM loads lazily, and which it deletes when it
         exits.
         """
         with _compiling:
             if not self.has_class(provides):
-                classes = self._compiled(folder)
+                classes = self._compiled(*folders)
                 self._add_to_loader(classes)
                 self._delete_at_exit(classes)
 
@@ -332,14 +335,15 @@ class Gateway:
             self._delete_at_exit(str(classes))
             return str(jar)
 
-    def _compiled(self, folder: Path) -> str:
-        """A temporary folder with the compiled `.java` files of a folder, and its other files."""
+    def _compiled(self, *folders: Path) -> str:
+        """A temporary folder with the compiled `.java` files of folders, and their other files."""
         target = tempfile.mkdtemp(prefix="tahoe-classes-")
-        shutil.copytree(folder, target, ignore=shutil.ignore_patterns("*.java"), dirs_exist_ok=True)
+        for folder in folders:
+            shutil.copytree(folder, target, ignore=shutil.ignore_patterns("*.java"), dirs_exist_ok=True)
         compiler, file = self._compiler(target), self.java_class("java.io.File")
-        sources = [file(str(path)) for path in sorted(folder.rglob("*.java"))]
+        sources = {path.relative_to(folder): path for folder in folders for path in sorted(folder.rglob("*.java"))}
         try:
-            compiler.compile(self.array(file, sources))
+            compiler.compile(self.array(file, [file(str(path)) for path in sources.values()]))
         except Py4JJavaError as error:  # this version of Spark has moved or changed a class or method
             shutil.rmtree(target, ignore_errors=True)
             reason = str(error.java_exception.getMessage()).splitlines()[0]

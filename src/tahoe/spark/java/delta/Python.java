@@ -104,6 +104,18 @@ public interface Python {
   /** {@code jvm.attached_catalogs.tables}: the names of a schema's tables, separated by NUL. */
   Object attachedTables(SparkSession session, String catalog, String schema);
 
+  /** {@code ddl.views.told}: a view of an attached catalog, as JSON; null if there is none. */
+  Object attachedView(SparkSession session, String catalog, String schema, String view);
+
+  /** {@code ddl.views.names}: the names of a schema's views, separated by NUL. */
+  Object attachedViews(SparkSession session, String catalog, String schema);
+
+  /** {@code ddl.views.make}: makes or replaces a view, which is told as JSON. Returns whether its name was free, or that of a view to replace. */
+  Object makeView(SparkSession session, String catalog, String schema, String view, String told, boolean replaces);
+
+  /** {@code ddl.views.drop}: returns whether there was one. */
+  Object dropView(SparkSession session, String catalog, String schema, String view);
+
   /** {@code jvm.attached_catalogs.schemas}: the names of a catalog's schemas, separated by NUL. */
   Object attachedSchemas(SparkSession session, String catalog);
 
