@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-VERSIONS = ["3.11", "3.12", "3.13"]
+VERSIONS = ["3.11", "3.12", "3.13", "3.14"]
 REQUIRED = "3.11"
 
 # Nothing of this environment; and no time zones of the system, as in slim containers.
