@@ -36,7 +36,7 @@ from tahoe.protocol.types.column_metadata import (
     IDENTITY_START,
     IDENTITY_STEP,
 )
-from tahoe.protocol.types.schema import INTEGER, LONG, STRING, Decimal, Field, Struct
+from tahoe.protocol.types.schema import INTEGER, LONG, STRING, Decimal, Field, Map, Struct
 
 IDENTITY = {IDENTITY_START: 1, IDENTITY_STEP: 1, IDENTITY_EXPLICIT: False, IDENTITY_HIGH_WATER_MARK: 7}
 COLUMNS = Struct(
@@ -132,3 +132,22 @@ def test_no_column_is_named_by_nothing() -> None:
         rename_column(definition(), ("n",), "")
     with pytest.raises(InvalidArgumentError, match="must be the name of a column, not empty"):
         add_columns(definition(), [NewColumn(field=Field(name="", type=LONG))], lambda: "x")
+
+
+def test_a_renamed_column_keeps_its_collations() -> None:
+    collations = {"__COLLATIONS": {"m.key": "icu.UNICODE", "m.value": "spark.UTF8_LCASE"}}
+    column = Field(name="m", type=Map(key=STRING, value=STRING), metadata=collations)
+    renamed = rename_column(definition(Struct((column, Field(name="n", type=INTEGER)))), ("m",), "x")
+    found = renamed.schema.find("x")
+    assert found is not None
+    assert found.metadata["__COLLATIONS"] == {"x.key": "icu.UNICODE", "x.value": "spark.UTF8_LCASE"}
+
+
+def test_a_column_gets_the_collations_of_its_new_type() -> None:
+    column = Field(name="s", type=STRING, metadata={"__COLLATIONS": {"s": "spark.UTF8_LCASE"}})
+    before = definition(Struct((column,)))
+    for collations in ({"s": "icu.UNICODE"}, None):
+        (after,) = changed(before, path=("s",), type=STRING, collations=collations).schema
+        assert after.metadata.get("__COLLATIONS") == collations
+    (kept,) = changed(before, path=("s",), comment="c").schema
+    assert kept.metadata["__COLLATIONS"] == {"s": "spark.UTF8_LCASE"}

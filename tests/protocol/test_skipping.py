@@ -233,6 +233,18 @@ def test_a_collation_other_than_binary_never_skips_by_order():
     assert keeps(predicate, schema=schema("spark.UTF8_BINARY"), s=("abc", "abd", 0)) is False
 
 
+def test_a_collation_of_a_partition_column_is_left_to_the_engine():
+    collated = Struct((Field(name="p", type=STRING, metadata={"__COLLATIONS": {"p": "spark.UTF8_LCASE"}}),))
+    test = skipping_test(op("=", "p", "ABC"), collated, ["p"])
+    assert may_match(test, None, {"p": "abc"}) is True
+    assert (
+        may_match(
+            skipping_test(op("=", "p", "ABC"), Struct((Field(name="p", type=STRING),)), ["p"]), None, {"p": "abc"}
+        )
+        is False
+    )
+
+
 def test_bounds_written_for_a_float_column_prove_nothing_once_it_is_double():
     # The log of such a table holds 3.4 for the float 3.4000000953674316.
     widened = Struct(

@@ -293,7 +293,7 @@ def test_what_iceberg_cannot_read_is_refused(properties, problem):
     table = tahoe.Table("memory://given", env=memory_env())
     with pytest.raises(InvalidPropertyError, match=problem):
         table.append(pa.table({"id": [1]}), properties=properties)
-    with pytest.raises(InvalidPropertyError, match="array, map or void"):
+    with pytest.raises(InvalidPropertyError, match="array, map, void, geometry or geography"):
         table.append(pa.table({"id": [1], "l": [[1]]}), properties=ICEBERG)
     assert not table.exists()
 

@@ -14,12 +14,13 @@
     │   ├── ChangeBoundaryNullError, ChangeStartMissingError, ChangeBoundaryTwiceError, ChangeStartTooLateError,
     │   │   InvalidChangeRangeError, ChangesNotRecordedError, ChangesNotComputedError, IncompatibleChangesError; below
     │   │   it IncompatibleChangeDataError
-    │   ├── SchemaMismatchError, DuplicateColumnsError, UnsupportedDataTypeError, ColumnNotFoundError with
-    │   │   UnresolvedMergeColumnError below it, NotNullViolationError, CheckConstraintViolatedError with
-    │   │   NewConstraintViolatedError below it, InvalidColumnNameError; below the first FieldsNotMergedError,
-    │   │   PartitionMismatchError, ConstraintTypeMismatchError, GeneratedColumnTypeMismatchError,
-    │   │   ColumnCountMismatchError, StructMismatchError, MissingNotNullColumnError with MissingInsertColumnError below
-    │   │   it, NoCastError, NoCastButFunctionError, NoCastButSettingError, NoSafeCastError, ConstraintDependsError,
+    │   ├── SchemaMismatchError, DuplicateColumnsError, UnsupportedDataTypeError with MixedReferenceSystemsError below
+    │   │   it, GeospatialUnsupportedError, ColumnNotFoundError with UnresolvedMergeColumnError below it,
+    │   │   NotNullViolationError, CheckConstraintViolatedError with NewConstraintViolatedError below it,
+    │   │   InvalidColumnNameError; below the first FieldsNotMergedError, PartitionMismatchError,
+    │   │   ConstraintTypeMismatchError, GeneratedColumnTypeMismatchError, ColumnCountMismatchError,
+    │   │   StructMismatchError, MissingNotNullColumnError with MissingInsertColumnError below it, NoCastError,
+    │   │   NoCastButFunctionError, NoCastButSettingError, NoSafeCastError, ConstraintDependsError,
     │   │   GeneratedColumnDependsError, DropClusteringColumnError, NoColumnsError; below the second
     │   │   DuplicateDataColumnsError, DuplicateExistingColumnsError, DuplicateNewColumnsError,
     │   │   DuplicateReplacedColumnsError, DuplicateMetadataColumnsError, DuplicatePartitionColumnsError

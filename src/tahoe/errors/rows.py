@@ -115,8 +115,21 @@ class UnsupportedDataTypeError(DeltaAnalysisError):
     what = "Delta does not support the type of column {column} of {table}: {type}."
     todo = (
         "Cast the column to a supported type: string, numeric types, boolean, binary, date, timestamp, "
-        "timestamp_ntz, struct, array, map, variant."
+        "timestamp_ntz, struct, array, map, variant, geometry, geography."
     )
+
+
+class MixedReferenceSystemsError(UnsupportedDataTypeError):
+    condition = "DELTA_GEOSPATIAL_SRID_NOT_SUPPORTED"
+    what = "Column {column} of {table} is {type}: its values may have different coordinate reference systems."
+    todo = "Give the column one of them, as in GEOMETRY(4326)."
+
+
+class GeospatialUnsupportedError(DeltaAnalysisError):
+    condition = "DELTA_OPERATION_NOT_SUPPORTED_FOR_DATATYPES"
+    sqlstate = "0AKDC"
+    what = "{operation} is not supported for columns of type geometry or geography; {table} has {columns}."
+    todo = "Leave these columns out."
 
 
 class ColumnNotFoundError(DeltaAnalysisError):

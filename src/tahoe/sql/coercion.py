@@ -28,6 +28,7 @@ from tahoe.protocol.types.schema import (
     Array,
     DataType,
     Decimal,
+    Geospatial,
     Map,
     Primitive,
     Struct,
@@ -111,8 +112,8 @@ def is_cast_here(given: DataType, wanted: DataType) -> bool:
     if given in (wanted, VOID):
         return True
     if (
-        isinstance(given, Struct | Array | Map)
-        or isinstance(wanted, Struct | Array | Map)
+        isinstance(given, Struct | Array | Map | Geospatial)
+        or isinstance(wanted, Struct | Array | Map | Geospatial)
         or VARIANT in (given, wanted)
     ):
         return False

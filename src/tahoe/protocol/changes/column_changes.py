@@ -9,7 +9,7 @@ expressions of the table reference a column, and whether existing rows satisfy N
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -31,14 +31,20 @@ from tahoe.errors import (
     RenameColumnUnsupportedError,
 )
 from tahoe.protocol.changes.column_type_changes import TEXT_TYPE, text_type_refusal, type_refusal
-from tahoe.protocol.changes.column_values import identity_columns
+from tahoe.protocol.changes.column_values import check_defaults, identity_columns
 from tahoe.protocol.changes.table_configuration import SHOWS_OLD_VALUES, TableConfiguration
 from tahoe.protocol.configuration.bloom_filters import encode_bloom_filters, moved
 from tahoe.protocol.configuration.declared_keys import with_column_moved
 from tahoe.protocol.configuration.features import supported_features
 from tahoe.protocol.configuration.properties import BLOOM_FILTERS, STATS_COLUMNS
 from tahoe.protocol.statistics.listed_columns import with_listed
-from tahoe.protocol.types.column_metadata import CURRENT_DEFAULT, EXISTS_DEFAULT, GENERATION_EXPRESSION
+from tahoe.protocol.types.column_metadata import (
+    COLLATIONS,
+    CURRENT_DEFAULT,
+    EXISTS_DEFAULT,
+    GENERATION_EXPRESSION,
+    with_name,
+)
 from tahoe.protocol.types.names import check_column_name, dotted
 from tahoe.protocol.types.schema import (
     Array,
@@ -91,7 +97,7 @@ class ColumnChange:
     """A change of a column; an attribute that is None does not change.
 
     Attributes:
-        type, text_type: the new type; for CHAR(n) and VARCHAR(n), a string and that text.
+        type, text_type, collations: the new type; for CHAR(n) and VARCHAR(n), a string and that text; all collations.
         comment: "" removes the comment.
         default: an SQL expression; "" drops the default.
     """
@@ -99,6 +105,7 @@ class ColumnChange:
     path: Path
     type: DataType | None = None
     text_type: str | None = None
+    collations: Mapping[str, str] | None = None
     nullable: bool | None = None
     comment: str | None = None
     default: str | None = None
@@ -285,9 +292,8 @@ def rename_column(current: TableConfiguration, path: Path, name: str) -> TableCo
     known = neighbours.find(name) if isinstance(neighbours, Struct) else None
     if known is not None and known.name != field.name:
         raise DuplicateMetadataColumnsError(table=current.table, columns=dotted((*parent, name)))
-    schema = _with_fields(
-        current, parent, lambda fields: (replace(f, name=name) if f.name == field.name else f for f in fields)
-    )
+    new = replace(field, name=name, metadata=with_name(field.metadata, field.name, name))
+    schema = _with_fields(current, parent, lambda fields: (new if f.name == field.name else f for f in fields))
     renamed = _moved_names(current, spelled, (*parent, name))
     partitions = renamed.metadata.partition_columns
     if not parent:
@@ -469,6 +475,7 @@ def _check_rules(current: TableConfiguration, change: ColumnChange, spelled: Pat
         raise _refusal(ColumnTypeChangeError, current, spelled, detail, "Remove the default.")
     if change.default and "allowColumnDefaults" not in supported_features(current.protocol):
         raise ColumnDefaultsNotEnabledError(table=current.table, columns=dotted(spelled))
+    check_defaults([field] if change.default else [], table=current.table)
 
 
 def _with_attributes(current: TableConfiguration, change: ColumnChange, spelled: Path, field: Field) -> Field:
@@ -495,9 +502,9 @@ def _with_type(current: TableConfiguration, change: ColumnChange, spelled: Path,
     refused = type_refusal(field, change.type, change.text_type, current.widens)
     if refused is not None:
         raise _refusal(refused.error, current, spelled, refused.detail, refused.remedy)
-    metadata = {key: value for key, value in changed.metadata.items() if key != TEXT_TYPE}
-    if change.text_type is not None:
-        metadata[TEXT_TYPE] = change.text_type
+    metadata = {key: value for key, value in changed.metadata.items() if key not in (TEXT_TYPE, COLLATIONS)}
+    given = {TEXT_TYPE: change.text_type, COLLATIONS: change.collations}
+    metadata |= {key: value for key, value in given.items() if value is not None}
     retyped = replace(changed, type=change.type, metadata=metadata)
     return retyped if field.type == change.type else with_type_changes(retyped, field.type)
 

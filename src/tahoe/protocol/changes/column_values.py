@@ -14,6 +14,7 @@ from typing import Any
 from tahoe.errors import (
     ColumnDefaultsNotEnabledError,
     GeneratedColumnTypeError,
+    GeospatialUnsupportedError,
     IdentityColumnTypeError,
     IdentityOverflowError,
     IdentityUpdateError,
@@ -33,7 +34,7 @@ from tahoe.protocol.types.column_metadata import (
     IDENTITY_START,
     IDENTITY_STEP,
 )
-from tahoe.protocol.types.schema import LONG, VARIANT, Field, Struct
+from tahoe.protocol.types.schema import LONG, VARIANT, Field, Struct, holds_geospatial
 
 _DEFINING = (IDENTITY_START, IDENTITY_STEP, IDENTITY_EXPLICIT)
 
@@ -281,16 +282,29 @@ def check_new_columns(protocol: Protocol, schema: Struct, partition_columns: Ite
         InvalidIdentityColumnError, IdentityColumnTypeError, PartitionedByIdentityError: an identity column is invalid.
         GeneratedColumnTypeError: the values of a generated column cannot be compared.
         ColumnDefaultsNotEnabledError: a column has a default, but the table does not support `allowColumnDefaults`.
+        GeospatialUnsupportedError: a geospatial column has a default.
     """
     identity, partitions = dict(identity_columns(schema, table=table)), set(partition_columns)
     for column in schema:
         if column.name in identity:
             _check_identity(column, partitions, table)
-        elif GENERATION_EXPRESSION in column.metadata and column.type == VARIANT:
+        elif GENERATION_EXPRESSION in column.metadata and (column.type == VARIANT or holds_geospatial(column.type)):
             raise GeneratedColumnTypeError(table=table, column=column.name, type=column.type)
     defaults = [f.name for f in schema if CURRENT_DEFAULT in f.metadata]
     if defaults and "allowColumnDefaults" not in supported_features(protocol):
         raise ColumnDefaultsNotEnabledError(table=table, columns=", ".join(defaults))
+    check_defaults((f for f in schema if CURRENT_DEFAULT in f.metadata), table=table)
+
+
+def check_defaults(columns: Iterable[Field], *, table: str) -> None:
+    """Refuse columns that cannot have default values, as the reference does.
+
+    Raises:
+        GeospatialUnsupportedError: a column is geospatial, or has such a part.
+    """
+    refused = [f"{column.name} {column.type}" for column in columns if holds_geospatial(column.type)]
+    if refused:
+        raise GeospatialUnsupportedError(operation="DEFAULT", table=table, columns=", ".join(refused))
 
 
 def _check_identity(column: Field, partition_columns: Iterable[str], table: str) -> None:

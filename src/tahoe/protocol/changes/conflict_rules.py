@@ -27,6 +27,7 @@ from tahoe.protocol.configuration.features import (
 )
 from tahoe.protocol.configuration.properties import FeatureProperty
 from tahoe.protocol.log.actions import Metadata, Protocol
+from tahoe.protocol.types.column_metadata import COLLATIONS
 from tahoe.protocol.types.schema import Array, DataType, Field, Map, Struct, parse_schema
 from tahoe.protocol.types.type_widening import TYPE_CHANGES, is_widening
 
@@ -104,6 +105,7 @@ RULES: Mapping[str, Rule] = {
             "+timestampNtz",
             "+variantType",
             "+variantShredding",
+            "+geospatial",
             "+typeWidening",
         ),
         *("+allowColumnDefaults", "+inCommitTimestamp", "+icebergCompatV1", "+icebergCompatV2", "+icebergCompatV3"),
@@ -342,6 +344,8 @@ def _field_changes(before: Field, after: Field, path: tuple[str, ...]) -> Iterat
         if key in (ID, PHYSICAL_NAME):
             if (key in before.metadata) or (key == PHYSICAL_NAME and after.metadata[key] != after.name):
                 yield Change("physical names", f"changed {key} of the column {at}")
+        elif key == COLLATIONS:
+            yield Change("wider types", f"changed the collation of the column {at}")
         elif key.startswith(_SAYS_NOTHING):
             yield Change("notes", f"changed {key} of the column {at}")
         else:

@@ -27,7 +27,9 @@ _DELTA_RS_WRITES_NOT = frozenset(
         "rowTracking",
     }
 )
-_DELTA_RS_READS_NOT = frozenset({"catalogManaged", "typeWidening", "vacuumProtocolCheck", "variantShredding"})
+_DELTA_RS_READS_NOT = frozenset(
+    {"catalogManaged", "geospatial", "typeWidening", "vacuumProtocolCheck", "variantShredding"}
+)
 
 
 _READERS = frozenset(feature.name for feature in FEATURES if feature.is_reader_feature)
@@ -94,7 +96,7 @@ CLIENTS = (
         name="delta-spark-3.3",
         label="delta-spark 3.3, on Spark 3.5",
         source="its source: TableFeature.allSupportedFeaturesMap, at the tags v3.3.2 and v3.3.3",
-        reads_not=frozenset({"catalogManaged", "variantShredding", "variantType"}),
+        reads_not=frozenset({"catalogManaged", "geospatial", "variantShredding", "variantType"}),
         writes_not=frozenset({"icebergCompatV3", "materializePartitionColumns"}),
     ),
     Client(
@@ -132,7 +134,7 @@ CLIENTS = (
         source=(
             "its source: the extension at the commit 45c4087 takes delta-kernel-rs v0.21.0, whose table_features tell"
         ),
-        reads_not=frozenset({"catalogManaged", "variantShredding"}),
+        reads_not=frozenset({"catalogManaged", "geospatial", "variantShredding"}),
         writes_not=frozenset(
             {
                 "allowColumnDefaults",
@@ -151,7 +153,7 @@ CLIENTS = (
         name="sail",
         label="Sail 0.7",
         source="its source: transaction/protocol.rs of sail-delta-lake, at the tag v0.7.0",
-        reads_not=frozenset({"catalogManaged", "vacuumProtocolCheck"}),
+        reads_not=frozenset({"catalogManaged", "geospatial", "vacuumProtocolCheck"}),
         writes_not=frozenset(
             {
                 "changeDataFeed",

@@ -19,7 +19,7 @@ from tahoe.errors import ConstraintExistsError, InvalidArgumentError, InvalidKey
 from tahoe.protocol.configuration.column_mapping import followed_path
 from tahoe.protocol.types.json_text import dump_json
 from tahoe.protocol.types.names import quoted, sql_path
-from tahoe.protocol.types.schema import VARIANT, VOID, Array, Map, Struct
+from tahoe.protocol.types.schema import Struct, is_comparable
 
 PREFIX = "tahoe.keys."
 CHECK_PREFIX = "delta.constraints."
@@ -176,7 +176,7 @@ def _fault(key: Key, schema: Struct) -> tuple[str, str] | None:
 def _column_fault(name: str, schema: Struct) -> tuple[str, str] | None:
     column = schema.find(name)
     if column is not None:
-        if isinstance(column.type, Struct | Array | Map) or column.type in (VARIANT, VOID):
+        if not is_comparable(column.type):
             return f"column {name} is of type {column.type}", "Use columns of simple types."
         return None
     if "." in name and schema.find(name.partition(".")[0]) is not None:

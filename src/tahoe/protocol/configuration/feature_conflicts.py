@@ -31,6 +31,7 @@ from tahoe.protocol.types.schema import (
     Array,
     DataType,
     Decimal,
+    Geospatial,
     Map,
     Struct,
     walk_fields,
@@ -149,20 +150,20 @@ def _is_v2_type(kind: DataType) -> bool:
 ICEBERG_COMPATS = (
     IcebergCompat(
         number=1,
-        allows=lambda kind: kind != VOID and not isinstance(kind, Array | Map),
-        columns="array, map or void",
+        allows=lambda kind: kind != VOID and not isinstance(kind, Array | Map | Geospatial),
+        columns="array, map, void, geometry or geography",
         vectors="the table supports deletion vectors, which Iceberg cannot read",
     ),
     IcebergCompat(
         number=2,
         allows=_is_v2_type,
-        columns="void or variant",
+        columns="void, variant, geometry or geography",
         vectors="it does not go with deletion vectors: set delta.enableDeletionVectors = false",
     ),
     IcebergCompat(
         number=3,
         allows=lambda kind: kind == VARIANT or _is_v2_type(kind),
-        columns="void",
+        columns="void, geometry or geography",
         vectors=None,
         is_tracked=True,
     ),

@@ -27,7 +27,15 @@ from tahoe.protocol.configuration.feature_conflicts import ICEBERG_COMPATS, ROW_
 from tahoe.protocol.configuration.properties import FeatureProperty
 from tahoe.protocol.log.actions import Metadata, Protocol
 from tahoe.protocol.types.column_metadata import CURRENT_DEFAULT, GENERATION_EXPRESSION, IDENTITY, INVARIANTS
-from tahoe.protocol.types.schema import TIMESTAMP_NTZ, VARIANT, DataType, Struct, types_in, walk_fields
+from tahoe.protocol.types.schema import (
+    TIMESTAMP_NTZ,
+    VARIANT,
+    DataType,
+    Struct,
+    holds_geospatial,
+    types_in,
+    walk_fields,
+)
 from tahoe.protocol.types.type_widening import TYPE_CHANGES, check_type_changes
 
 READER_VERSIONS = range(1, 4)
@@ -241,6 +249,15 @@ FEATURES: tuple[Feature, ...] = (
         writes=Writes.ALL,
         rule="shredded variants",
         why="Spark shreds variants into the columns that it infers from a file's first rows.",
+    ),
+    Feature(
+        name="geospatial",
+        is_reader_feature=True,
+        preview_names=("geospatial-dev",),
+        active=lambda schema, _: holds_geospatial(schema),
+        writes=Writes.ALL,
+        rule="the types geometry and geography",
+        why="Values are well-known binary, and bounds are those of the footers. They have no order and no defaults.",
     ),
     Feature(
         name="typeWidening",

@@ -39,6 +39,7 @@ from tahoe.protocol.statistics.stat_tests import (
 )
 from tahoe.protocol.statistics.stats import CUT_LENGTH_MIN, EXACT_DIGITS, Path, has_bounds
 from tahoe.protocol.types import predicate as p
+from tahoe.protocol.types.column_metadata import COLLATIONS
 from tahoe.protocol.types.partitions import INTEGER_BITS
 from tahoe.protocol.types.predicate import Predicate, columns_of, has_computed, has_unknown, is_nan
 from tahoe.protocol.types.schema import VARIANT, Array, DataType, Decimal, Field, Map, Primitive, Struct
@@ -149,7 +150,7 @@ class _Builder:
         columns = {column.path for column in columns_of(predicate)}
         if not columns or has_unknown(predicate) or has_computed(predicate):
             return False
-        return all(path[0].lower() in self.partitions for path in columns)
+        return all(path[0].lower() in self.partitions and not is_collated(self.schema, path) for path in columns)
 
     def column_test(self, predicate: Any, tests: Mapping[type[Any], Callable[[_Column, Any], StatTest]]) -> StatTest:
         column = self.column(predicate.column.path)
@@ -196,8 +197,13 @@ def has_exact_order(fields: tuple[Field, ...]) -> bool:
 
 def has_collation(column: Field) -> bool:
     """Whether strings in a column are compared by another collation than UTF8_BINARY."""
-    collations = column.metadata.get("__COLLATIONS") or {}
+    collations = column.metadata.get(COLLATIONS) or {}
     return any(str(name).rsplit(".", 1)[-1].upper() != _BINARY_COLLATION for name in collations.values())
+
+
+def is_collated(schema: Struct, path: tuple[str, ...]) -> bool:
+    """Whether a column, by its path through structs, has such a collation."""
+    return any(map(has_collation, schema.resolve(path) or ()))
 
 
 def _was_float(column: Field) -> bool:

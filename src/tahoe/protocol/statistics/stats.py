@@ -36,6 +36,7 @@ from tahoe.protocol.types.schema import (
     DataType,
     Decimal,
     Field,
+    Geospatial,
     Primitive,
     Struct,
 )
@@ -71,7 +72,7 @@ class Statistics:
         tight_bounds: whether the bounds are values of rows that still exist. Wide bounds include all rows but may be
             wider.
         min_values, max_values: by physical path. Strings may be truncated, and timestamps are truncated to
-            milliseconds.
+            milliseconds. Of geometries they are the corners of a box, as points in well-known text (WKT).
         null_count: by physical path. With wide bounds it is exact only if it is 0 or `num_records`.
     """
 
@@ -258,7 +259,7 @@ def encode_statistics(statistics: Statistics, schema: Struct, *, prefix_length: 
     """
     minima, maxima, counts = [], [], []
     for path, column in schema.leaves():
-        if has_bounds(column.type):
+        if has_bounds(column.type) or isinstance(column.type, Geospatial):
             minima.append(
                 (path, _bound_json(statistics.min_values.get(path), column.type, prefix_length, is_max=False))
             )
@@ -298,6 +299,8 @@ def _bound_json(value: Any, data_type: DataType, prefix_length: int, *, is_max: 
             return None
         case float():
             return repr(value) if math.isfinite(value) else None
+        case str() if isinstance(data_type, Geospatial):
+            return json.dumps(value)
         case PyDecimal():
             return f"{value:f}"
         case str():

@@ -47,6 +47,7 @@ from tahoe.protocol.types.schema import (
     DataType,
     Decimal,
     Field,
+    Geospatial,
     Map,
     Struct,
 )
@@ -78,6 +79,7 @@ _Kind: TypeAlias = Literal[
     "array",
     "map",
     "struct",
+    "geospatial",
     "void",
 ]
 
@@ -99,7 +101,8 @@ _CASTS: Mapping[_Kind, frozenset[_Kind]] = {
     "array": frozenset({"string", "variant"}),
     "map": frozenset({"string"}),
     "struct": frozenset({"string"}),
-    "void": _ATOMS | {"array", "map", "struct"},
+    "geospatial": frozenset(),
+    "void": _ATOMS | {"array", "map", "struct", "geospatial"},
 }
 
 # The additional casts of Spark's legacy mode.
@@ -273,6 +276,8 @@ def _kind(data_type: DataType) -> _Kind:
             return "map"
         case Decimal():
             return "fraction"
+        case Geospatial():
+            return "geospatial"
         case _ if data_type in _INTEGERS:
             return "integer"
         case _:

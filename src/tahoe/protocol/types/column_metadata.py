@@ -1,8 +1,11 @@
-"""The metadata that says where a column's values come from: its keys, and the metadata of a new column.
+"""The metadata that says where a column's values come from, and how texts are compared: its keys, and the metadata of a
+new column.
 
-Protocol: "Generated Columns", "Default Columns", "Identity Columns", "Column Invariants".
+Protocol: "Generated Columns", "Default Columns", "Identity Columns", "Column Invariants"; the RFC "Collated String
+Type".
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 GENERATION_EXPRESSION = "delta.generationExpression"
@@ -19,6 +22,10 @@ IDENTITY_EXPLICIT = IDENTITY + "allowExplicitInsert"
 
 INVARIANTS = "delta.invariants"
 
+# The collations of a column whose type is string, or has such elements, keys or values: by its name, and paths that
+# begin with its name.
+COLLATIONS = "__COLLATIONS"
+
 
 def generated(expression: str) -> dict[str, Any]:
     """The metadata of a generated column."""
@@ -28,3 +35,12 @@ def generated(expression: str) -> dict[str, Any]:
 def identity(start: int, step: int, *, allow_explicit_insert: bool) -> dict[str, Any]:
     """The metadata of an identity column without a high-water mark."""
     return {IDENTITY_START: start, IDENTITY_STEP: step, IDENTITY_EXPLICIT: allow_explicit_insert}
+
+
+def with_name(metadata: Mapping[str, Any], name: str, new_name: str) -> dict[str, Any]:
+    """The metadata of a column that gets another name."""
+    collations = metadata.get(COLLATIONS)
+    if not isinstance(collations, Mapping):
+        return dict(metadata)
+    renamed = {new_name + key.removeprefix(name): collation for key, collation in collations.items()}
+    return {**metadata, COLLATIONS: renamed}

@@ -9,13 +9,14 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from tahoe.errors import (
     DuplicateColumnsError,
     DuplicateExistingColumnsError,
     DuplicateMetadataColumnsError,
     InvalidActionError,
+    MixedReferenceSystemsError,
     UnsupportedDataTypeError,
 )
 from tahoe.protocol.types.json_text import is_text, load_json
@@ -44,6 +45,16 @@ PRIMITIVE_NAMES = frozenset(
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)")
 _CHAR = re.compile(r"(?:var)?char\(\s*\d+\s*\)")
 
+# A geospatial type, as `geography(OGC:CRS84, SPHERICAL)`; the coordinate reference system in it.
+_GEOSPATIAL = re.compile(r"(geometry|geography)(?:\(([^()]+)\))?")
+_CRS = re.compile(r"\w+:-?\w+")
+_DEFAULT_CRS = "OGC:CRS84"
+_DEFAULT_ALGORITHM = "SPHERICAL"
+_ALGORITHMS = frozenset({_DEFAULT_ALGORITHM, "VINCENTY", "THOMAS", "ANDOYER", "KARNEY"})
+
+# Spark's name for values of several coordinate reference systems in one column, which no table has.
+_MIXED_CRS = "SRID:ANY"
+
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
@@ -64,6 +75,23 @@ class Decimal:
 
     def __str__(self) -> str:
         return f"decimal({self.precision},{self.scale})"
+
+
+@dataclass(frozen=True, slots=True)
+class Geospatial:
+    """Geometries or geographies, which data files contain as well-known binary (WKB).
+
+    Attributes:
+        crs: the coordinate reference system of all values.
+        algorithm: how the edges of geographies are interpolated, in capital letters; empty for geometries.
+    """
+
+    kind: Literal["geometry", "geography"]
+    crs: str = _DEFAULT_CRS
+    algorithm: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}({self.crs}{', ' if self.algorithm else ''}{self.algorithm})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +185,7 @@ class Struct:
         return json.dumps(encode_type(self), separators=(",", ":"), ensure_ascii=False)
 
 
-DataType: TypeAlias = "Primitive | Decimal | Array | Map | Struct"
+DataType: TypeAlias = "Primitive | Decimal | Geospatial | Array | Map | Struct"
 
 STRING = Primitive("string")
 LONG = Primitive("long")
@@ -266,7 +294,26 @@ def _decode_name(name: str, path: tuple[str, ...], table: str) -> DataType:
         return STRING
     if name == "null":
         return VOID
-    raise UnsupportedDataTypeError(table=table, column=".".join(path[1:]) or "<root>", type=name)
+    column = ".".join(path[1:]) or "<root>"
+    if geospatial := _decode_geospatial(name):
+        if geospatial.crs.upper() == _MIXED_CRS:
+            raise MixedReferenceSystemsError(table=table, column=column, type=name)
+        return geospatial
+    raise UnsupportedDataTypeError(table=table, column=column, type=name)
+
+
+def _decode_geospatial(name: str) -> Geospatial | None:
+    """A type by its name, with the defaults of Delta Kernel. None if it is not such a name."""
+    found = _GEOSPATIAL.fullmatch(name)
+    parts = [part.strip() for part in found[2].split(",")] if found and found[2] else []
+    if found is None or len(parts) > 2:
+        return None
+    is_crs = bool(parts) and _CRS.fullmatch(parts[0]) is not None
+    crs, algorithms = (parts[0], parts[1:]) if is_crs else (_DEFAULT_CRS, parts)
+    if found[1] == "geometry":
+        return None if algorithms else Geospatial("geometry", crs)
+    algorithm = algorithms[0].upper() if algorithms else _DEFAULT_ALGORITHM
+    return Geospatial("geography", crs, algorithm) if len(algorithms) < 2 and algorithm in _ALGORITHMS else None
 
 
 def encode_type(data_type: DataType) -> Any:
@@ -369,6 +416,11 @@ def _map_type(data_type: DataType, change: Callable[[Field], Field]) -> DataType
             return data_type
 
 
+def is_comparable(data_type: DataType) -> bool:
+    """Whether values of a type can be compared, so that they may be keys and partition values."""
+    return not isinstance(data_type, Struct | Array | Map | Geospatial) and data_type not in (VARIANT, VOID)
+
+
 def types_in(data_type: DataType) -> Iterator[DataType]:
     """The type itself and every type inside it."""
     yield data_type
@@ -381,6 +433,11 @@ def types_in(data_type: DataType) -> Iterator[DataType]:
         case Map():
             yield from types_in(data_type.key)
             yield from types_in(data_type.value)
+
+
+def holds_geospatial(data_type: DataType) -> bool:
+    """Whether a type is geospatial, or has such a part."""
+    return any(isinstance(kind, Geospatial) for kind in types_in(data_type))
 
 
 def as_nullable(data_type: DataType) -> DataType:

@@ -17,7 +17,7 @@ from tahoe.protocol.changes.column_changes import COMMENT, ColumnChange, NewColu
 from tahoe.protocol.changes.column_type_changes import TEXT_TYPE
 from tahoe.protocol.changes.constraints import Constraint
 from tahoe.protocol.configuration.declared_keys import Key
-from tahoe.protocol.types.column_metadata import CURRENT_DEFAULT
+from tahoe.protocol.types.column_metadata import COLLATIONS, CURRENT_DEFAULT
 from tahoe.protocol.types.names import quoted
 from tahoe.protocol.types.schema import Struct
 from tahoe.spark.ddl.creation import condition_of_constraint
@@ -205,7 +205,8 @@ def _with_update(change: ColumnChange, update: UpdateColumn, table: str) -> Colu
     match update:
         case UpdateColumnType(_, declared):
             (field,) = delta_schema(declared, table=table)
-            return replace(change, type=field.type, text_type=field.metadata.get(TEXT_TYPE))
+            text_type, collations = field.metadata.get(TEXT_TYPE), field.metadata.get(COLLATIONS)
+            return replace(change, type=field.type, text_type=text_type, collations=collations)
         case UpdateColumnNullability(_, nullable):
             return replace(change, nullable=nullable)
         case UpdateColumnComment(_, comment):

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from tahoe.protocol.configuration.column_mapping import column_id, physical_name
+from tahoe.protocol.types.column_metadata import COLLATIONS
 from tahoe.protocol.types.names import quoted
 from tahoe.protocol.types.schema import (
     BOOLEAN,
@@ -91,9 +92,6 @@ def _filter_paths(schema: Struct, mode: str) -> dict[str, str]:
 
 # --- for a native engine, which asks nobody for names
 
-# Spark's metadata key with the collations of a column, by its name and the paths in it.
-_COLLATIONS = "__COLLATIONS"
-
 
 @dataclass(frozen=True, slots=True)
 class MappedColumns:
@@ -145,7 +143,7 @@ def mapped_columns(
             continue
         if VOID in types_in(table_field.type):
             return f"column {table_field.name} has the type void, or a part of this type"
-        if mode == "name" and _COLLATIONS in json.dumps(field):
+        if mode == "name" and COLLATIONS in json.dumps(field):
             return f"column {table_field.name} has a collation, which a schema names by the column"
         names_used.append(table_field.name)
         mapped.append(_physical_field(field, table_field, "ids" if mode == "id" else mode))

@@ -14,7 +14,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
-from pyspark.sql.types import ArrayType, AtomicType, BinaryType, DataType, MapType, StringType, StructType, VariantType
+from pyspark.sql.types import (
+    ArrayType,
+    AtomicType,
+    BinaryType,
+    DataType,
+    GeographyType,
+    GeometryType,
+    MapType,
+    StringType,
+    StructType,
+    VariantType,
+)
 
 from tahoe.protocol.configuration.properties import TARGET_FILE_SIZE
 from tahoe.protocol.log.cubes import cube_leaves, cube_tags
@@ -140,6 +151,8 @@ def _bytes(value: str, kind: DataType) -> str:
     match kind:
         case StringType() | BinaryType():
             return f"coalesce(octet_length({value}), 0)"
+        case GeometryType() | GeographyType():
+            return f"coalesce(octet_length(st_asbinary({value})), 0)"
         case ArrayType() | MapType() | VariantType():
             return f"coalesce(octet_length(to_json({value})), 0)"
         case StructType(fields=fields):

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
-from tahoe.errors import WriteFailedError
+from tahoe.errors import UnsupportedOperationError, WriteFailedError
 from tahoe.protocol.changes.column_values import check_given
 from tahoe.protocol.changes.constraints import constraints_of
 from tahoe.protocol.configuration.change_feed import CHANGE_DATA_FOLDER, CHANGE_TYPE
@@ -26,9 +26,24 @@ from tahoe.protocol.configuration.properties import PARQUET_COMPRESSION, PARQUET
 from tahoe.protocol.configuration.row_tracking import field_ids
 from tahoe.protocol.types.names import quoted
 from tahoe.protocol.types.partitions import format_partition_value, parse_partition_value
-from tahoe.protocol.types.schema import BINARY, STRING, DataType, Field, Struct, as_nullable, map_fields
+from tahoe.protocol.types.schema import (
+    BINARY,
+    STRING,
+    DataType,
+    Field,
+    Struct,
+    as_nullable,
+    holds_geospatial,
+    map_fields,
+)
 from tahoe.spark.jvm.failures import error_of_the_query
-from tahoe.spark.jvm.file_writer import NewFile, WriterSettings, delete_files, write_files
+from tahoe.spark.jvm.file_writer import (
+    WITHOUT_GEOSPATIAL_FILES,
+    NewFile,
+    WriterSettings,
+    delete_files,
+    write_files,
+)
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, is_wrong_call
 from tahoe.spark.jvm.plans import forget_rows
 from tahoe.spark.jvm.redistribution import Redistribution
@@ -42,7 +57,7 @@ from tahoe.spark.writing.partition_columns import (
     folder_value,
     text_in_folder,
 )
-from tahoe.spark.writing.store_assignment import Refusals, assign, enforce, require, without_void
+from tahoe.spark.writing.store_assignment import Refusals, assign, enforce, require, with_collations, without_void
 from tahoe.spark.writing.write_options import WriteOptions
 from tahoe.table.writing.footers import FileStatistics, read_statistics
 from tahoe.table.writing.write_plan import WritePlan
@@ -96,9 +111,12 @@ def rows_for_files(
 
 
 def _with_checks(plan: WritePlan, rows: DataFrame, refusals: Refusals, *, checks_replace_where: bool) -> DataFrame:
+    constraints = constraints_of(plan.metadata, table=plan.url)
+    if constraints or plan.replace_where is not None:
+        rows = with_collations(rows, plan.schema)
     if plan.replace_where is not None and checks_replace_where:
         rows = require(rows, plan.replace_where, plan.request.replace_where or "", plan.schema, refusals)
-    rows = enforce(rows, constraints_of(plan.metadata, table=plan.url), refusals)
+    rows = enforce(rows, constraints, plan.schema, refusals)
     return check_partition_columns(rows, plan.partition_columns, plan.schema, refusals)
 
 
@@ -261,8 +279,10 @@ def write_rows(
     Raises:
         DeltaError: a row violates a rule; all written files are deleted.
         WriteFailedError: the job failed; all written files are deleted.
+        UnsupportedOperationError: this Spark does not write a type of the table.
     """
     plan.check_writes_files()
+    _check_writes_geospatial(plan, completed.frame.sparkSession)
     gateway, settings = Gateway(completed.frame.sparkSession), writer_settings(plan, options, hidden)
     own = {**filter_settings(plan.filtered_columns), **settings.hadoop}
     settings = replace(settings, hadoop={**own, **handed_settings(gateway, plan.url, own)})
@@ -284,6 +304,17 @@ def write_rows(
         written_files = [cube.tagged(file) for file in written_files]
     num_records = sum(file_statistics.num_records for file_statistics in statistics.values())
     return Written(gateway=gateway, url=plan.url, files=written_files, num_records=num_records, hadoop=own)
+
+
+def _check_writes_geospatial(plan: WritePlan, spark: SparkSession) -> None:
+    columns = [field.name for field in plan.schema if holds_geospatial(field.type)]
+    if columns and spark.version.startswith(WITHOUT_GEOSPATIAL_FILES):
+        raise UnsupportedOperationError(
+            operation=f"Writing the columns {', '.join(columns)}",
+            table=plan.url,
+            detail=f"Spark {spark.version} does not write geometries and geographies to Parquet files",
+            remedy="Use Spark 4.2 or newer.",
+        )
 
 
 def write_changes(plan: WritePlan, options: WriteOptions, rows: DataFrame, refusals: Refusals) -> Written:

@@ -37,9 +37,24 @@ from tahoe.protocol.types.assignment_rules import (
     conforms_inside,
     error_of_cast,
 )
+from tahoe.protocol.types.column_metadata import COLLATIONS
 from tahoe.protocol.types.names import quoted
 from tahoe.protocol.types.partitions import format_partition_value
-from tahoe.protocol.types.schema import VARIANT, VOID, Array, DataType, Field, Map, Primitive, Struct, as_nullable
+from tahoe.protocol.types.schema import (
+    STRING,
+    VARIANT,
+    VOID,
+    Array,
+    DataType,
+    Field,
+    Geospatial,
+    Map,
+    Primitive,
+    Struct,
+    as_nullable,
+    holds_geospatial,
+    walk_fields,
+)
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.plans import Value, java_column, projected
 from tahoe.spark.jvm.types import delta_schema, spark_schema
@@ -418,6 +433,27 @@ def _field_without_void(field: Field) -> Field:
 # --- conditions on rows
 
 
+def _as_json(names: Iterable[str], schema: Struct) -> Column:
+    """Columns of a row as a text for messages. JSON has no geometries: they are shown as bytes, and not inside other
+    types.
+    """
+    shown = []
+    for name in names:
+        column, field = F.col(quoted(name)), schema.find(name)
+        if field is None or not holds_geospatial(field.type):
+            shown.append(column)
+        elif isinstance(field.type, Geospatial):
+            shown.append(F.st_asbinary(column).alias(name))
+    return F.to_json(F.struct(*shown), {"ignoreNullFields": "false"}) if shown else F.lit("{}")
+
+
+def with_collations(frame: DataFrame, schema: Struct) -> DataFrame:
+    """The data with the collations of a table's columns, by which conditions on them compare."""
+    names = {path[0] for path, field in walk_fields(schema) if COLLATIONS in field.metadata}
+    types = [(f.name, f.dataType) for f in spark_schema(Struct(tuple(f for f in schema if f.name in names)))]
+    return frame.withColumns({name: F.col(quoted(name)).cast(kind) for name, kind in types}) if types else frame
+
+
 def require(frame: DataFrame, predicate: p.Predicate, text: str, schema: Struct, refusals: Refusals) -> DataFrame:
     """The data, with a check that refuses rows that do not satisfy the replaceWhere predicate.
 
@@ -425,7 +461,7 @@ def require(frame: DataFrame, predicate: p.Predicate, text: str, schema: Struct,
     another filter removes later.
     """
     columns = list(dict.fromkeys(c.path[0] for c in p.columns_of(predicate))) or [schema.names[0]]
-    found = F.to_json(F.struct(*[F.col(quoted(name)) for name in columns]), {"ignoreNullFields": "false"})
+    found = _as_json(columns, schema)
     reason = f"A row for {refusals.table} does not satisfy replaceWhere {text}."
     refused = refusals.column(
         reason,
@@ -438,14 +474,14 @@ def require(frame: DataFrame, predicate: p.Predicate, text: str, schema: Struct,
     return frame.withColumn(first, F.when(predicate_column(predicate, schema), F.col(quoted(first))).otherwise(refused))
 
 
-def enforce(frame: DataFrame, constraints: Iterable[Constraint], refusals: Refusals) -> DataFrame:
+def enforce(frame: DataFrame, constraints: Iterable[Constraint], schema: Struct, refusals: Refusals) -> DataFrame:
     """The data, with a check that refuses rows for which a constraint is false or null. As in `require`, the check is a
     projection.
     """
     for constraint in constraints:
         named = columns_named(constraint.expression)
         columns = [name for name in frame.columns if name.lower() in named] or frame.columns
-        found = F.to_json(F.struct(*[F.col(quoted(name)) for name in columns]), {"ignoreNullFields": "false"})
+        found = _as_json(columns, schema)
         reason = f"A row for {refusals.table} does not satisfy {constraint.name} {constraint.expression}."
         refused = refusals.column(reason, make_error=_violation(refusals.table, constraint), found=found)
         first = F.col(quoted(columns[0]))
@@ -523,4 +559,6 @@ def typed_literal(value: Any, kind: DataType) -> Column:
     """
     if isinstance(kind, Primitive) and kind.name in ("date", "timestamp", "timestamp_ntz") and value is not None:
         return F.lit(format_partition_value(value, kind)).cast(spark_type(kind))
+    if kind == STRING and isinstance(value, str):
+        return F.lit(value)  # a cast would have a collation of its own
     return F.lit(value).cast(spark_type(kind))

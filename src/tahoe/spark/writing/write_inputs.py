@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from tahoe.errors import UnsupportedDataTypeError
 from tahoe.protocol.changes.column_type_changes import TEXT_TYPE
 from tahoe.protocol.types.assignment_rules import Policy
-from tahoe.protocol.types.column_metadata import CURRENT_DEFAULT, EXISTS_DEFAULT
+from tahoe.protocol.types.column_metadata import COLLATIONS, CURRENT_DEFAULT, EXISTS_DEFAULT
 from tahoe.protocol.types.names import dotted
 from tahoe.protocol.types.schema import Field, Struct, map_fields, walk_fields
 from tahoe.spark.configuration import setting_names
@@ -28,9 +28,6 @@ from tahoe.spark.writing.store_assignment import declares
 from tahoe.spark.writing.write_options import WriteOptions, parse_options
 from tahoe.table.versions.table_reader import TableReader
 from tahoe.table.writing.write_plan import WritePlan
-
-# Spark's metadata key for the collations of a column whose type is string.
-_COLLATIONS = "__COLLATIONS"
 
 
 def write_options(
@@ -107,9 +104,9 @@ def _like(frame: DataFrame, like: Struct | None, policy: Policy) -> StructType:
 def _table_schema(given: StructType, table: str) -> Struct:
     schema = delta_schema(given, table=table)
     for path, field in walk_fields(schema):
-        if _COLLATIONS in field.metadata:
+        if COLLATIONS in field.metadata:
             raise UnsupportedDataTypeError(
-                table=table, column=".".join(path), type=f"string with collations {field.metadata[_COLLATIONS]}"
+                table=table, column=".".join(path), type=f"string with collations {field.metadata[COLLATIONS]}"
             )
     return map_fields(schema, lambda field: replace(field, metadata=_own_metadata(field)))
 

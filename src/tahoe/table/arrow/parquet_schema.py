@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tahoe.errors import InvalidActionError, UnsupportedDataTypeError
+from tahoe.errors import GeospatialUnsupportedError, InvalidActionError, UnsupportedDataTypeError
 from tahoe.protocol.types.schema import Field, Struct, as_nullable, map_fields, parse_schema
 from tahoe.table.arrow.types import delta_schema
 
@@ -21,6 +21,9 @@ from tahoe.table.arrow.types import delta_schema
 SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 
 _TIMESTAMP = pa.timestamp("us", "UTC")
+
+# Parquet's types for well-known binary. The reference does not take them into a table either.
+_GEOSPATIAL = ("GEOMETRY", "GEOGRAPHY")
 
 # The type that holds all longs without a sign.
 _UNSIGNED_LONG = pa.decimal128(20, 0)
@@ -32,12 +35,18 @@ def schema_of_footer(footer: pq.FileMetaData, *, table: str) -> Struct:
     Raises:
         UnsupportedDataTypeError: a column has a type that Delta does not have, or that Spark does not read from Parquet
             files.
+        GeospatialUnsupportedError: the file has geometries or geographies.
     """
+    leaves = [footer.schema.column(number) for number in range(footer.num_columns)]
+    if geospatial := [f"{leaf.path} {leaf.logical_type}" for leaf in leaves if leaf.logical_type.type in _GEOSPATIAL]:
+        raise GeospatialUnsupportedError(
+            operation="Making a Delta table of Parquet files", table=table, columns=", ".join(geospatial)
+        )
     schema = _spark_schema(footer, table)
     if schema is None:
-        leaves = (footer.schema.column(number) for number in range(footer.num_columns))
+        in_order = iter(leaves)
         columns = [
-            pa.field(field.name, _as_read(field.type, leaves, (field.name,), table))
+            pa.field(field.name, _as_read(field.type, in_order, (field.name,), table))
             for field in footer.schema.to_arrow_schema()
         ]
         schema = delta_schema(pa.schema(columns), table=table)

@@ -29,6 +29,7 @@ from tahoe.protocol.types.schema import (
     DataType,
     Decimal,
     Field,
+    Geospatial,
     Map,
     Primitive,
     Struct,
@@ -72,6 +73,8 @@ def arrow_type(data_type: DataType) -> pa.DataType:
             return _TO_ARROW[data_type]
         case Decimal(precision, scale):
             return pa.decimal128(precision, scale)
+        case Geospatial():
+            return pa.binary()
         case Array():
             return pa.list_(pa.field("element", arrow_type(data_type.element), data_type.contains_null))
         case Map():

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from tahoe.errors import CheckConstraintViolatedError, InvalidPredicateError, UnsupportedOperationError
 from tahoe.errors.statements import WITH_SPARKS_ENGINE
 from tahoe.protocol.changes.constraints import Constraint
+from tahoe.protocol.statistics.skipping import is_collated
 from tahoe.protocol.types.predicate import columns_of
 from tahoe.protocol.types.schema import Struct
 from tahoe.sql.predicates import parse_predicate
@@ -38,15 +39,9 @@ def check_rows(rows: pa.Table, constraints: Iterable[Constraint], schema: Struct
         try:
             predicate = parse_predicate(constraint.expression, schema, table=table, zone=zone)
         except InvalidPredicateError as error:
-            raise UnsupportedOperationError(
-                operation="Writing without Spark's engine",
-                table=table,
-                detail=(
-                    f"the constraint {constraint.name} ({constraint.expression}) cannot be evaluated: "
-                    f"{error.parameters['detail']}"
-                ),
-                remedy=WITH_SPARKS_ENGINE,
-            ) from error
+            raise _not_evaluated(constraint, error.parameters["detail"], table) from error
+        if any(is_collated(schema, column.path) for column in columns_of(predicate)):
+            raise _not_evaluated(constraint, "it compares texts by a collation", table)
         kept = pc.fill_null(evaluate(predicate, rows, table=table), False)
         broken = np.flatnonzero(~np.asarray(kept))
         if len(broken):
@@ -56,6 +51,15 @@ def check_rows(rows: pa.Table, constraints: Iterable[Constraint], schema: Struct
             raise CheckConstraintViolatedError(
                 table=table, constraint=constraint.name, expression=constraint.expression, values=values
             )
+
+
+def _not_evaluated(constraint: Constraint, why: str, table: str) -> UnsupportedOperationError:
+    return UnsupportedOperationError(
+        operation="Writing without Spark's engine",
+        table=table,
+        detail=f"the constraint {constraint.name} ({constraint.expression}) cannot be evaluated: {why}",
+        remedy=WITH_SPARKS_ENGINE,
+    )
 
 
 def row_text(value: Any) -> str:

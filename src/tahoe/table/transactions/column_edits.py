@@ -29,6 +29,7 @@ from tahoe.protocol.configuration.column_mapping import column_id
 from tahoe.protocol.configuration.features import check_writable, supported_features
 from tahoe.protocol.log.actions import DomainMetadata
 from tahoe.protocol.statistics import clustering
+from tahoe.protocol.types.column_metadata import COLLATIONS
 from tahoe.protocol.types.names import dotted, sql_path
 from tahoe.protocol.types.schema import Field, Struct, walk_fields
 from tahoe.sql.predicates import paths_named
@@ -134,7 +135,8 @@ class ColumnEdits(TableEdits):
         for change in requested:
             before = column_changes.column_at(changed, change.path)[1]
             changed = column_changes.change_column(changed, change, self.table.env.new_id)
-            if column_changes.column_at(changed, change.path)[1].type != before.type:
+            after = column_changes.column_at(changed, change.path)[1]
+            if (after.type, after.metadata.get(COLLATIONS)) != (before.type, before.metadata.get(COLLATIONS)):
                 self._check_not_referenced(change.path)
         self._check_not_null(changed, requested)
         parameters = [

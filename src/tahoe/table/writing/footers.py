@@ -7,6 +7,7 @@ as the protocol allows: bounds of a column with a NaN, and everything inside arr
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from tahoe.protocol.log.actions import Metadata
 from tahoe.protocol.statistics.stats import Statistics, encode_statistics, has_bounds, statistics_columns
 from tahoe.protocol.types.partitions import from_days, from_micros
 from tahoe.protocol.types.predicate import is_nan
-from tahoe.protocol.types.schema import DATE, LONG, TIMESTAMP, TIMESTAMP_NTZ, VARIANT, DataType, Field
+from tahoe.protocol.types.schema import DATE, LONG, TIMESTAMP, TIMESTAMP_NTZ, VARIANT, DataType, Field, Geospatial
 from tahoe.storage.env import Store
 from tahoe.storage.threads import in_threads
 from tahoe.table.arrow.file_columns import julian_before
@@ -196,7 +197,11 @@ def footer_statistics(
         ]
         if all(count is not None for count in nulls):
             null_count[path] = sum(count for count in nulls if count is not None)
-        found = _bounds(chunks, data_type, limits.get(data_type)) if has_bounds(data_type) else None
+        found = None
+        if isinstance(data_type, Geospatial):
+            found = _box([group.column(position).geo_statistics for group in groups])
+        elif has_bounds(data_type):
+            found = _bounds(chunks, data_type, limits.get(data_type))
         if found is not None:
             bounds[path] = found
     return Statistics(
@@ -227,6 +232,25 @@ def _bounds(chunks: Sequence[tuple[int, Any]], data_type: DataType, julian: int 
         highs.append(high)
     value: Callable[[Any], Any] = BOUND_VALUES.get(data_type, _same)
     return (value(min(lows)), value(max(highs))) if lows else None
+
+
+def _box(boxes: Sequence[Any]) -> tuple[str, str] | None:
+    """The corners of the box around all geometries of a file, in well-known text as Delta Kernel writes it; None if a
+    row group does not tell, as those with geographies, or with empty geometries or nulls only, do not.
+    """
+    if not boxes or any(box is None for box in boxes):
+        return None
+    ends: dict[str, tuple[float, float]] = {}
+    for axis in "xyzm":
+        lows, highs = ([getattr(box, axis + end) for box in boxes] for end in ("min", "max"))
+        if all(low is not None and high is not None for low, high in zip(lows, highs, strict=True)):
+            ends[axis] = min(lows), max(highs)
+    if not {"x", "y"} <= ends.keys() or not all(math.isfinite(end) for pair in ends.values() for end in pair):
+        return None
+    more = "".join(ends).removeprefix("xy").upper()
+    kind = f"POINT {more} " if more else "POINT"
+    low, high = (f"{kind}({' '.join(repr(float(pair[side])) for pair in ends.values())})" for side in (0, 1))
+    return low, high
 
 
 def _raw_bounds(statistics: Any, data_type: DataType) -> tuple[Any, Any]:

@@ -14,10 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tahoe.errors import UnsupportedOperationError
+from tahoe.errors.statements import WITH_SPARKS_ENGINE
 from tahoe.protocol.configuration.column_mapping import column_id, nested_ids
 from tahoe.protocol.configuration.row_tracking import field_ids
 from tahoe.protocol.types.partitions import ascii_folder, format_partition_value
-from tahoe.protocol.types.schema import VOID, Array, DataType, Field, Map, Struct
+from tahoe.protocol.types.schema import VOID, Array, DataType, Field, Map, Struct, holds_geospatial
 from tahoe.table.arrow.compression import arrow_codec
 from tahoe.table.arrow.file_columns import FIELD_ID, GREGORIAN
 from tahoe.table.arrow.parquet import leaves
@@ -61,7 +63,17 @@ def serialised(plan: WritePlan, values: Mapping[str, Any]) -> dict[str, str | No
 def as_stored(plan: WritePlan, rows: pa.Table) -> pa.Table:
     """Rows with the names and types of data files. Columns that are not in the schema stay, and void columns are left
     out.
+
+    Raises:
+        UnsupportedOperationError: the table has geospatial columns, which only Spark writes.
     """
+    if geospatial := [field.name for field in plan.schema if holds_geospatial(field.type)]:
+        raise UnsupportedOperationError(
+            operation="Writing without Spark's engine",
+            table=plan.url,
+            detail=f"the table has geospatial columns: {', '.join(geospatial)}",
+            remedy=WITH_SPARKS_ENGINE,
+        )
     logical = {field.name: field for field in plan.schema}
     physical = dict(zip((f.name for f in plan.schema), plan.physical_schema, strict=True))
     kept = [name for name in rows.column_names if name not in logical or logical[name].type != VOID]

@@ -51,7 +51,7 @@ from tahoe.protocol.statistics import clustering
 from tahoe.protocol.statistics.clustering import check_clustering, clustering_columns, clustering_domain
 from tahoe.protocol.statistics.listed_columns import check_listed, without_unusable
 from tahoe.protocol.types.predicate import Predicate, Unknown, columns_of, has_computed
-from tahoe.protocol.types.schema import VARIANT, VOID, Array, Map, Struct, as_nullable, check_unique_names, walk_fields
+from tahoe.protocol.types.schema import Struct, as_nullable, check_unique_names, is_comparable, walk_fields
 from tahoe.sql.predicates import parse_predicate
 from tahoe.storage.env import branches, is_hidden
 from tahoe.table.commit.draft import was_recorded
@@ -275,7 +275,7 @@ def _partition_columns(schema: Struct, names: Sequence[str], url: str) -> tuple[
         column = schema.find(name)
         if column is None:
             raise ColumnNotFoundError(table=url, column=name, columns=", ".join(schema.names))
-        if isinstance(column.type, Struct | Array | Map) or column.type in (VARIANT, VOID):
+        if not is_comparable(column.type):
             raise UnsupportedDataTypeError(table=url, column=f"{name} (a partition column)", type=str(column.type))
         found.append(column.name)
     if len(set(found)) < len(found):

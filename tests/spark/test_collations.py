@@ -1,0 +1,168 @@
+"""Columns whose texts are compared by a collation: no file is left out wrongly, and every statement compares alike."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+import tahoe
+from tahoe.errors import (
+    CheckConstraintViolatedError,
+    ConstraintDependsError,
+    ReplaceWhereMismatchError,
+    UnsupportedOperationError,
+    UnsupportedWriterFeatureError,
+)
+
+VALUES = ["abc", "ABC", "xyz", "XYZ", "Abc", "mmm"]
+CONDITIONS = [
+    "s = 'ABC'",
+    "s <=> 'abC'",
+    "s in ('ABC', 'MMM')",
+    "s >= 'ABC' and s < 'B'",
+    "s > 'M' and s <= 'XYZ'",
+    "s like 'AB%'",
+    "startswith(s, 'AB')",
+    "not s = 'abc'",
+    "s <> 'ABC'",
+    "s >= 'A' and s <= 'N'",
+    "s collate utf8_binary = 'ABC'",
+    "s is null",
+]
+LAYOUTS = {
+    "plain": "",
+    "partitioned": "partitioned by (s)",
+    "clustered": "cluster by (s)",
+    "mapped": "tblproperties ('delta.columnMapping.mode' = 'name', 'delta.enableDeletionVectors' = 'true')",
+}
+
+
+def create(spark: SparkSession, path: str, layout: str = "plain") -> None:
+    """A table with one file for each value."""
+    spark.sql(f"create table delta.`{path}` (id int, s string collate utf8_lcase) using delta {LAYOUTS[layout]}")
+    for number, value in enumerate(VALUES):
+        spark.sql(f"insert into delta.`{path}` values ({number}, '{value}')")
+
+
+def numbers(spark: SparkSession, query: str) -> list[int]:
+    return sorted(row.id for row in spark.sql(query).collect())
+
+
+def ids(spark: SparkSession, path: str, condition: str = "true") -> list[int]:
+    return numbers(spark, f"select id from delta.`{path}` where {condition}")
+
+
+def collations(path: str) -> Any:
+    return json.loads(tahoe.Table(path).snapshot().metadata.schema_string)["fields"][1]["metadata"].get("__COLLATIONS")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_queries_find_the_rows_that_spark_finds(spark: SparkSession, path: str, layout: str) -> None:
+    create(spark, path, layout)
+    rows = ", ".join(f"({number}, '{value}')" for number, value in enumerate(VALUES))
+    given = f"(select id, s collate utf8_lcase as s from values {rows} as v(id, s))"
+    for condition in CONDITIONS:
+        expected = numbers(spark, f"select id from {given} where {condition}")
+        assert ids(spark, path, condition) == expected, condition
+    table = f"delta.`{path}`"
+    first = spark.sql(f"select lower(min(s)), lower(max(s)), count(distinct s), count(s) from {table}").first()
+    assert tuple(first or ()) == ("abc", "xyz", 3, 6)
+    assert len(spark.sql(f"select s from {table} group by s").collect()) == 3
+    assert {row.s.lower() for row in spark.sql(f"select s from {table} order by s limit 3").collect()} == {"abc"}
+    keys = "(select collate(v, 'utf8_lcase') as v from values ('aBC'), ('XyZ') as k(v))"
+    assert numbers(spark, f"select id from {table} join {keys} on s = v") == [0, 1, 2, 3, 4]
+    assert numbers(spark, f"select id from {table} where s in (select v from {keys})") == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_changes_find_them_too(spark: SparkSession, path: str, layout: str) -> None:
+    create(spark, path, layout)
+    spark.sql(f"update delta.`{path}` set id = id + 100 where s = 'xYz'")
+    assert ids(spark, path) == [0, 1, 4, 5, 102, 103]
+    source = "(select 'aBc' collate utf8_lcase as s)"
+    spark.sql(f"merge into delta.`{path}` t using {source} u on t.s = u.s when matched then update set id = id + 200")
+    assert ids(spark, path) == [5, 102, 103, 200, 201, 204]
+    spark.sql(f"delete from delta.`{path}` where s = 'ABc'")
+    assert ids(spark, path) == [5, 102, 103]
+    spark.sql(f"insert into delta.`{path}` replace where s = 'XYZ' values (7, 'xyZ')")
+    assert ids(spark, path) == [5, 7]
+    spark.sql(f"OPTIMIZE delta.`{path}`")
+    assert ids(spark, path, "s = 'MMM'") == [5]
+
+
+def test_conditions_of_writes_compare_by_the_collation(spark: SparkSession, path: str) -> None:
+    create(spark, path)
+    spark.sql(f"alter table delta.`{path}` add constraint c check (s <> 'QQQ')")
+    frame = spark.createDataFrame([(9, "qqq")], "id int, s string")
+    writes = [
+        lambda: spark.sql(f"insert into delta.`{path}` values (9, 'qqq')"),
+        lambda: spark.sql(f"update delta.`{path}` set s = 'qqq' where id = 1"),
+        lambda: frame.write.format("delta").mode("append").save(path),
+        lambda: spark.sql(
+            f"merge into delta.`{path}` t using (select 9 id, 'qqq' s) u on t.id = u.id when not matched then insert *"
+        ),
+    ]
+    for write in writes:
+        with pytest.raises(CheckConstraintViolatedError, match="qqq"):
+            write()
+    replacing = frame.write.format("delta").mode("overwrite")
+    with pytest.raises(ReplaceWhereMismatchError):
+        replacing.option("replaceWhere", "s = 'abc'").save(path)
+    with pytest.raises(UnsupportedOperationError, match="by a collation"):
+        tahoe.Table(path).append(frame.toArrow())
+    spark.sql(f"alter table delta.`{path}` drop constraint c")
+    replacing.option("replaceWhere", "s = 'QQq'").save(path)
+    assert ids(spark, path) == [0, 1, 2, 3, 4, 5, 9]
+
+
+def test_a_column_keeps_its_collation_under_another_name(spark: SparkSession, path: str) -> None:
+    create(spark, path, "mapped")
+    spark.sql(f"alter table delta.`{path}` rename column s to t")
+    assert collations(path) == {"t": "spark.UTF8_LCASE"}
+    assert ids(spark, path, "t = 'ABC'") == [0, 1, 4]
+
+
+def test_the_collation_of_a_column_can_change(spark: SparkSession, path: str) -> None:
+    create(spark, path)
+    spark.sql(f"alter table delta.`{path}` add constraint c check (s <> 'QQQ')")
+    with pytest.raises(ConstraintDependsError):
+        spark.sql(f"alter table delta.`{path}` alter column s type string collate unicode_ci")
+    spark.sql(f"alter table delta.`{path}` drop constraint c")
+    spark.sql(f"alter table delta.`{path}` alter column s type string collate unicode_ci")
+    assert collations(path) == {"s": "icu.UNICODE_CI"}
+    assert ids(spark, path, "s = 'ABC'") == [0, 1, 4]
+    spark.sql(f"alter table delta.`{path}` alter column s type string collate utf8_binary")
+    assert collations(path) is None
+    assert ids(spark, path, "s = 'ABC'") == [1]
+
+
+def test_clones_have_it(spark: SparkSession, path: str, tmp_path: Path) -> None:
+    create(spark, path)
+    clone = str(tmp_path / "clone")
+    spark.sql(f"create table delta.`{clone}` shallow clone delta.`{path}`")
+    assert ids(spark, clone, "s = 'ABC'") == [0, 1, 4]
+
+
+def test_generated_columns_do_not_use_such_columns(spark: SparkSession, path: str) -> None:
+    generated = "k string generated always as (lower(s))"
+    with pytest.raises(AnalysisException, match="collated"):
+        spark.sql(f"create table delta.`{path}` (id int, s string collate utf8_lcase, {generated}) using delta")
+
+
+def test_the_feature_of_other_writers_is_read_and_not_written(spark: SparkSession, path: str) -> None:
+    create(spark, path)
+    log = Path(path, "_delta_log")
+    version = tahoe.Table(path).version
+    features = ["appendOnly", "collations", "domainMetadata", "invariants"]
+    protocol = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": features}}
+    domain = {"domain": "collations", "configuration": '{"writeVersions":{"icu.UNICODE":["75.1"]}}', "removed": False}
+    lines = json.dumps(protocol), json.dumps({"domainMetadata": domain})
+    Path(log, f"{version + 1:020}.json").write_text("\n".join(lines))
+    assert ids(spark, path, "s = 'ABC'") == [0, 1, 4]
+    with pytest.raises(UnsupportedWriterFeatureError, match="collations"):
+        spark.sql(f"insert into delta.`{path}` values (9, 'abc')")
