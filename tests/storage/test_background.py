@@ -33,6 +33,21 @@ def test_a_failed_job_does_not_stop_the_next() -> None:
     assert done == ["second"]
 
 
+def test_a_job_does_not_wait_for_itself() -> None:
+    done: list[str] = []
+
+    def job() -> None:
+        in_background(lambda: done.append("what it has added"))
+        finish_background()
+        done.append("job")
+
+    in_background(job)
+    waiting = threading.Thread(target=finish_background, daemon=True)
+    waiting.start()
+    waiting.join(10)
+    assert done == ["job", "what it has added"]
+
+
 def test_at_shutdown_a_job_waits_for_the_jobs_before_it() -> None:
     done: list[str] = []
     begun, third_begun = threading.Event(), threading.Event()

@@ -345,6 +345,8 @@ def test_nobody_who_listens_means_that_nothing_is_made(monkeypatch):
         ("abfss://container@account.dfs.core.windows.net/t", "abfss://container@account.dfs.core.windows.net/t"),
         ("https://host/t?sv=2024&sig=abc%3D", "https://host/t"),
         ("https://host/t?X-Amz-Signature=1&a=2", "https://host/t"),
+        ("https://host/t?access_token=abc", "https://host/t"),
+        ("https://host/t?a=1&X-Amz-Credential=abc", "https://host/t"),
         ("file:///data/really?", "file:///data/really?"),
         ("file:///data/12:30@noon/t", "file:///data/12:30@noon/t"),
     ],

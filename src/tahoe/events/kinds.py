@@ -13,7 +13,9 @@ from typing import Any, ClassVar
 
 # `s3a://KEY:SECRET@bucket`, and the signed part of a url.
 _USER = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*://)[^/@]*:[^/@]*@")
-_SIGNED = re.compile(r"\?[^?]*\b(?:sig|signature|x-amz-[a-z-]+|token|secret|password)=.*$", re.IGNORECASE | re.DOTALL)
+_SIGNED = re.compile(
+    r"\?[^?]*(?:\bsig|signature|x-amz-[a-z-]+|token|secret|password|credential)=.*$", re.IGNORECASE | re.DOTALL
+)
 
 
 def without_credentials(url: str) -> str:

@@ -39,7 +39,9 @@ class _Queue:
             pass
 
     def finish(self) -> None:
-        """Wait until all jobs added so far are done."""
+        """Wait until all jobs added so far are done. A job does not wait, since it would wait for itself."""
+        if self._runner == threading.get_ident():
+            return
         self._executor().submit(self._run_all).result()
 
     def finish_at_end(self) -> None:
