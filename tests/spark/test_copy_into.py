@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+import os
 import threading
 from pathlib import Path
 
@@ -15,12 +17,14 @@ from tahoe import DeltaTable
 from tahoe.errors import (
     CopiedFilesLostError,
     CopyColumnsError,
+    CopyFileError,
     CopyFormatError,
     CopyOptionError,
     CopySourceGlobError,
     CopySourceMissingError,
     CopyUnsupportedError,
     DeltaError,
+    InvalidArgumentError,
     InvalidOptionError,
     SchemaMismatchError,
     TableNotFoundError,
@@ -342,6 +346,17 @@ def test_names_and_parameters(spark, source):
         ("FILEFORMAT = JSON COPY_OPTIONS ('force' = 'perhaps')", InvalidOptionError, "true or false"),
         ("FILEFORMAT = JSON FILES = ('none.json')", CopySourceMissingError, "none.json"),
         ("FILEFORMAT = JSON PATTERN = '[a'", InvalidOptionError, r"a \[ has no \]"),
+        ("FILEFORMAT = JSON PATTERN = ''", InvalidOptionError, "PATTERN"),
+        (
+            "FILEFORMAT = JSON FORMAT_OPTIONS ('basePath' = '/x')",
+            InvalidOptionError,
+            "basePath.*the source is after FROM",
+        ),
+        (
+            "FILEFORMAT = JSON FORMAT_OPTIONS ('modifiedAfter' = 'x')",
+            InvalidOptionError,
+            "modifiedAfter.*no.*timestamp",
+        ),
         ("FILEFORMAT = PARQUET FORMAT_OPTIONS ('badRecordsPath' = '/x')", InvalidOptionError, "for CSV and JSON"),
     ],
 )
@@ -367,3 +382,198 @@ def test_wrong_places_say_what_is_wrong(spark, table, source, path):
         part.unlink()
     with pytest.raises(CopiedFilesLostError):
         copy(spark, table, source)
+
+
+def put_frame(folder, name, file_format, frame):
+    """One file with the rows of a DataFrame."""
+    made = folder.parent / f"{folder.name}-made"
+    frame.coalesce(1).write.mode("overwrite").format(file_format).save(str(made))
+    [file] = made.glob("part-*")
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    file.rename(folder / name)
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+def test_a_column_that_some_files_lack_is_read_from_the_others(spark, path, source, file_format):
+    spark.sql(f"CREATE TABLE delta.`{path}` (id INT, name STRING, more STRING) USING delta")
+    put_frame(source, "a", file_format, spark.sql("SELECT 1 AS id, 'x' AS name"))
+    put_frame(source, "b", file_format, spark.sql("SELECT 2 AS id, 'y' AS name, 'm' AS more"))
+    copy(spark, f"delta.`{path}`", source, f"FILEFORMAT = {file_format}")
+    assert rows(spark, f"delta.`{path}`") == [(1, "x", None), (2, "y", "m")]
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+def test_files_whose_types_differ_are_an_error_not_nulls(spark, table, source, path, file_format):
+    put_frame(source, "a", file_format, spark.sql("SELECT 1 AS id, 'x' AS name"))
+    put_frame(source, "b", file_format, spark.sql("SELECT 2L AS id, 'y' AS name"))
+    with pytest.raises(Exception, match=r"(?i)merge"):
+        copy(spark, table, source, f"FILEFORMAT = {file_format}")
+    assert tahoe.Table(path).version == 0
+
+
+READERS = {
+    "PARQUET": "",
+    "JSON": "",
+    "rescued JSON": "FORMAT_OPTIONS ('rescuedDataColumn' = '_rescued')",
+    "rescued CSV": "FORMAT_OPTIONS ('rescuedDataColumn' = '_rescued', 'header' = 'true')",
+    "bad CSV": "FORMAT_OPTIONS ('badRecordsPath' = '/tmp/none', 'header' = 'true')",
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_text_in_the_name_of_a_folder_keeps_its_zeros(spark, path, source, reader):
+    table, file_format = f"delta.`{path}`", reader.split()[-1]
+    spark.sql(f"CREATE TABLE {table} (id INT, hour STRING, day DATE, _rescued STRING) USING delta")
+    frame = spark.sql("SELECT 1 AS id").write.option("header", "true")
+    frame.format(file_format.lower()).save(f"{source}/hour=05/day=2026-01-02")
+    copy(spark, table, source, f"FILEFORMAT = {file_format} {READERS[reader]}")
+    assert rows(spark, table) == [(1, "05", dt.date(2026, 1, 2), None)]
+    select = f"(SELECT id::INT AS id, hour FROM '{source}')"
+    header = "FORMAT_OPTIONS ('header' = 'true')"
+    spark.sql(f"COPY INTO {table} FROM {select} FILEFORMAT = {file_format} {header} COPY_OPTIONS ('force' = 'true')")
+    assert {row.hour for row in spark.table(table).collect()} == {"05"}
+
+
+def test_partition_folders_may_be_in_several_folders(spark, path, source):
+    spark.sql(f"CREATE TABLE delta.`{path}` (id INT, name STRING, day INT) USING delta")
+    for n, name in enumerate(("x/day=1/a.json", "y/day=2/b.json", "x/y/c.json")):
+        put(source, name, JSON.format(n, "x"))
+    assert copy(spark, f"delta.`{path}`", source, "FILEFORMAT = JSON PATTERN = '*/*/*.json'").num_loaded_files == 3
+    assert rows(spark, f"delta.`{path}`") == [(0, "x", 1), (1, "x", 2), (2, "x", None)]
+
+
+def test_a_number_that_is_too_large_for_a_tinyint_is_an_error(spark, path, source):
+    table = f"delta.`{path}`"
+    spark.sql(f"CREATE TABLE {table} (a TINYINT, b STRUCT<c: ARRAY<TINYINT>>) USING delta")
+    put(source, "a.json", '{"a": 127, "b": {"c": [-128]}}')
+    copy(spark, table, source)
+    assert spark.table(table).collect() == [Row(a=127, b=Row(c=[-128]))]
+    for line in ('{"a": 200}', '{"b": {"c": [200]}}'):
+        put(source, "b.json", line)
+        with pytest.raises(Exception, match=r"(?i)overflow"):
+            copy(spark, table, source)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "rest"),
+    [
+        ("a.json", "", "FILEFORMAT = JSON"),
+        ("a.json", " \n\n", "FILEFORMAT = JSON"),
+        ("a.csv", "", HEADER),
+        ("a.csv", "", "FILEFORMAT = CSV"),
+    ],
+)
+def test_an_empty_file_is_loaded_once_without_rows(spark, table, source, name, content, rest):
+    (source / name).write_text(content)
+    assert copy(spark, table, source, rest)[0:4] == (0, 0, 0, 1)
+    assert copy(spark, table, source, rest)[3:5] == (0, 1)
+
+
+def test_empty_files_have_no_columns_to_assign_by_position(spark, table, source):
+    put(source, "a.csv")
+    assert copy(spark, f"{table} BY POSITION", source, "FILEFORMAT = CSV").num_loaded_files == 1
+
+
+def test_objects_without_fields_are_rows_with_defaults(spark, path, source):
+    table = f"delta.`{path}`"
+    allowed = "TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
+    spark.sql(f"CREATE TABLE {table} (n INT DEFAULT 5, id INT) USING delta {allowed}")
+    put(source, "a.json", "{}", "{}")
+    copy(spark, table, source)
+    assert rows(spark, table) == [(5, None), (5, None)]
+
+
+def test_bad_records_alone_are_set_aside(spark, table, source, path):
+    put(source, "a.json", "{broken")
+    found = copy(spark, table, source, f"FILEFORMAT = JSON FORMAT_OPTIONS ('badRecordsPath' = '{path}-bad')")
+    assert (found.num_inserted_rows, found.num_bad_records, found.num_loaded_files) == (0, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "rest", "told"),
+    [
+        ("a.json", b'{"id": "no"}', "FILEFORMAT = JSON", "the value no of the JSON token"),
+        ("a.csv", b"id,name\nno,x", HEADER, 'input string: "no"'),
+        ("a.json.gz", b"no archive", "FILEFORMAT = JSON", "gzip|end of input"),
+        ("a.parquet", b"no Parquet", "FILEFORMAT = PARQUET", "not a Parquet file"),
+        ("a:b.json", b'{"id": 1}', "FILEFORMAT = JSON", "Relative path in absolute URI"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(spark, table, source, name, content, rest, told):
+    (source / name).write_bytes(content)
+    for clause in ("", " VALIDATE"):
+        with pytest.raises(CopyFileError, match=f"(?s){name}.*{told}") as failure:
+            copy(spark, table, source, rest + clause)
+        assert "\tat " not in str(failure.value)
+
+
+def test_corrupt_files_are_not_counted_where_the_session_passes_over_them(spark, table, source, path):
+    put_frame(source, "a.parquet", "parquet", spark.sql("SELECT 1 AS id"))
+    (source / "b.parquet").write_bytes(b"no Parquet")
+    spark.conf.set("spark.sql.files.ignoreCorruptFiles", "true")
+    try:
+        assert copy(spark, table, source, "FILEFORMAT = PARQUET").num_skipped_corrupt_files is None
+    finally:
+        spark.conf.unset("spark.sql.files.ignoreCorruptFiles")
+    assert "numSkippedCorruptFiles" not in tahoe.Table(path).history(1)[0]["operationMetrics"]
+
+
+def test_no_file_of_a_table_is_loaded_as_parquet(spark, table, source, path):
+    spark.sql(f"INSERT INTO {table} VALUES (1, 'x'), (2, 'y')")
+    spark.sql(f"DELETE FROM {table} WHERE id = 1")
+    recursive = "FILEFORMAT = PARQUET FORMAT_OPTIONS ('recursiveFileLookup' = 'true')"
+    for folder in (path, Path(path).parent):
+        with pytest.raises(CopyUnsupportedError, match="is a Delta table, and its folder has also rows"):
+            copy(spark, table, folder, recursive)
+    with pytest.raises(CopyUnsupportedError, match="in the table's own folder"):
+        copy(spark, table, path, f"FILEFORMAT = PARQUET FILES = ('{next(Path(path).glob('*.parquet')).name}')")
+    spark.sql(f"CREATE TABLE delta.`{source}/inner` USING delta AS SELECT 3 AS id, 'z' AS name")
+    put_frame(source, "a.parquet", "parquet", spark.sql("SELECT 3 AS id, 'z' AS name"))
+    assert copy(spark, table, source, "FILEFORMAT = PARQUET").num_inserted_rows == 1
+
+
+def test_what_readers_pass_over_does_not_count_as_loaded(spark, path, source):
+    table = f"delta.`{path}`"
+    spark.sql(f"CREATE TABLE {table} (value STRING) USING delta")
+    put(source, "_hidden.txt", "x")
+    put(source, "a.txt._COPYING_", "x")
+    assert copy(spark, table, source, "FILEFORMAT = TEXT").num_loaded_files == 0
+    for name in ("_hidden.txt", "a.txt._COPYING_"):
+        with pytest.raises(CopyUnsupportedError, match="pass over"):
+            copy(spark, table, source / name, "FILEFORMAT = TEXT")
+        with pytest.raises(CopyUnsupportedError, match="pass over"):
+            copy(spark, table, source, f"FILEFORMAT = TEXT FILES = ('{name}')")
+
+
+def test_a_file_has_one_name(spark, table, source):
+    put(source, "deep/a.json", JSON.format(1, "x"))
+    names = "FILES = ('deep/a.json', './deep//a.json')"
+    assert copy(spark, table, source, f"FILEFORMAT = JSON {names}").num_loaded_files == 1
+    with pytest.raises(CopyUnsupportedError, match="below the source"):
+        copy(spark, table, source / "deep", "FILEFORMAT = JSON FILES = ('../deep/a.json')")
+
+
+def test_a_name_that_is_no_text_is_told(spark, table, source):
+    (Path(os.fsdecode(os.fsencode(source) + b"/caf\xe9.json"))).write_text(JSON.format(1, "x"))
+    with pytest.raises(CopyUnsupportedError, match="not UTF-8"):
+        copy(spark, table, source)
+
+
+def test_rescued_rows_have_what_the_table_makes_and_bytes_in_base64(spark, path, source):
+    table = f"delta.`{path}`"
+    spark.sql(
+        f"CREATE TABLE {table} (id INT, twice INT GENERATED ALWAYS AS (id * 2), n INT DEFAULT 5, b BINARY, "
+        "k BIGINT GENERATED ALWAYS AS IDENTITY, r STRING) "
+        "USING delta TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
+    )
+    put(source, "a.json", '{"id": 1, "b": "aGVsbG8="}', "{'id': 2, 'b': '?'}")
+    copy(spark, table, source, "FILEFORMAT = JSON FORMAT_OPTIONS ('rescuedDataColumn' = 'r')")
+    first, second = spark.table(table).orderBy("id").collect()
+    assert (first.twice, first.n, bytes(first.b), first.k, first.r) == (2, 5, b"hello", 1, None)
+    assert (second.twice, second.b, json.loads(second.r)["b"]) == (4, None, "?")
+
+
+@pytest.mark.parametrize("argument", [{"format": None}, {"pattern": 5}, {"path": None}])
+def test_arguments_that_are_no_texts_are_told(spark, table, argument):
+    with pytest.raises(InvalidArgumentError, match=f"{next(iter(argument))} must be a text"):
+        tahoe.copy_into(spark, table, **{"path": "/data", "format": "json", **argument})

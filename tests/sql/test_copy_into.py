@@ -67,6 +67,7 @@ def test_by_position_files_a_parameter_and_clauses_in_any_order() -> None:
         ("COPY INTO t FROM '/in' FILEFORMAT = CSV OPTIONS ('a' = 'b')", "end of the statement"),
         ("COPY INTO t FROM '/in' WITH (CREDENTIAL c) FILEFORMAT = CSV", "those of the session"),
         ("COPY INTO t FROM (SELECT a) FILEFORMAT = CSV", "expression"),
+        ("COPY INTO t FROM (SELECT a FROM '/in' WHERE a > 1) FILEFORMAT = CSV", "loads all rows of a file"),
         ("COPY INTO t () FROM '/in' FILEFORMAT = CSV", "a column"),
     ],
 )

@@ -56,7 +56,7 @@
     │   ├── SurplusArgumentError          a method was called with more arguments by position than it takes
     │   ├── CalledOnClassError            a method of an object was called on its class
     │   ├── CopySourceMissingError, CopySourceGlobError, CopyFormatError, CopyOptionError, CopyColumnsError,
-    │   │   CopyUnsupportedError
+    │   │   CopyUnsupportedError, CopyFileError
     │   ├── VacuumRetentionNegativeError, VacuumRetentionTooShortError, CannotVacuumLiteError, InvalidInventoryError,
     │   │   VacuumPartitionError
     │   ├── ZOrderPartitionColumnError, ZOrderColumnNotFoundError, ZOrderStatisticsError, ClusteringWithPredicateError,

@@ -68,3 +68,13 @@ class CopyUnsupportedError(DeltaAnalysisError):
     sqlstate = "0A000"
     what = "COPY INTO {table}: {detail}."
     todo = "{remedy}"
+
+
+class CopyFileError(DeltaAnalysisError):
+    condition = "DELTA_COPY_INTO_FILE_UNREADABLE"
+    sqlstate = "22000"
+    what = "COPY INTO {table}: the file {file} cannot be loaded, so nothing was: {detail}"
+    todo = (
+        "Fix the file, or leave it out by FILES or PATTERN. Rows of CSV and JSON that do not fit are set aside by the "
+        "format option badRecordsPath, and kept by rescuedDataColumn."
+    )

@@ -58,7 +58,11 @@ class CopyIntoParser(TokenParser):
         while self.takes_symbol(","):
             select.append(self._selected())
         self.require("FROM")
-        source = self.expression("a path in quotes", lambda: self.token.is_symbol(")"))
+        source = self.expression(
+            "a path in quotes", lambda: self.token.is_symbol(")") or self.sees("WHERE|GROUP|HAVING|ORDER|LIMIT")
+        )
+        if not self.token.is_symbol(")"):
+            self.fail("')', because COPY INTO loads all rows of a file; filter them behind it")
         self.require_symbol(")")
         return tuple(select), source
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -20,7 +21,7 @@ from tahoe.sql.statements import Name
 def copy_into(
     spark: SparkSession,
     table: str | DeltaTable,
-    path: str,
+    path: str | os.PathLike[str],
     *,
     format: str,
     select: str | Sequence[str] | None = None,
@@ -61,17 +62,17 @@ def copy_into(
     """
     chosen: dict[str, Any] = {"columns": columns, "files": files, "validate": validate}
     chosen["select"] = [select] if isinstance(select, str) else select
-    raising_for_user(lambda: _check(chosen))
+    raising_for_user(lambda: _check({**chosen, "format": format, "pattern": pattern, "path": path}))
     text = written(
         table=_named(table),
         format=format,
         by_position=by_position,
         pattern=pattern,
-        format_options={name: _option(value) for name, value in (format_options or {}).items()},
+        format_options={name: _option(value) for name, value in (format_options or {}).items() if value is not None},
         copy_options=_flags(mergeSchema=merge_schema, force=force, allowOverwrites=allow_overwrites),
         **chosen,
     )
-    return sql(spark, text, {"source": path})
+    return sql(spark, text, {"source": os.fspath(path)})
 
 
 def _named(table: str | DeltaTable) -> Name:
@@ -101,6 +102,14 @@ def _option(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+# Arguments that are one text.
+_TEXTS: Mapping[str, tuple[type, ...]] = {
+    "format": (str,),
+    "pattern": (str, type(None)),
+    "path": (str, os.PathLike),
+}
+
+
 def _check(arguments: Mapping[str, Any]) -> None:
     """Check the arguments whose wrong types would make another statement.
 
@@ -111,6 +120,9 @@ def _check(arguments: Mapping[str, Any]) -> None:
         if name == "validate":
             is_right = isinstance(value, bool) or (isinstance(value, int) and value > 0)
             expected, remedy = "true, false or a positive number of rows", "Pass validate=True to check all rows."
+        elif name in _TEXTS:
+            is_right = isinstance(value, _TEXTS[name])
+            expected, remedy = "a text", f'Pass {name}="...".'
         else:
             listed = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else []
             is_right = value is None or bool(listed and all(isinstance(text, str) for text in listed))

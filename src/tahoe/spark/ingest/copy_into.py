@@ -8,18 +8,21 @@ meanwhile, or the table's columns or rules have changed.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
-from tahoe.errors import DeltaConcurrentModificationException, NoColumnsError
+from tahoe.errors import CopyFileError, DeltaConcurrentModificationException, NoColumnsError
 from tahoe.protocol.configuration.features import supported_features
 from tahoe.protocol.log.copied_files import FEATURE
 from tahoe.spark.ingest.copy_request import CopyRequest
 from tahoe.spark.ingest.source_files import Source, listed_source
 from tahoe.spark.ingest.source_rows import source_rows
-from tahoe.spark.jvm.gateway import Gateway, engine_of
+from tahoe.spark.jvm.failures import file_not_read
+from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, engine_of
 from tahoe.spark.jvm.table_cache import recache
 from tahoe.spark.writing.data_writer import Written, rows_for_files, translating_failures, write_rows
 from tahoe.spark.writing.store_assignment import Refusals
@@ -91,6 +94,7 @@ def copy_into(spark: SparkSession, table: Table, request: CopyRequest) -> CopyRe
 
     Raises:
         DeltaAnalysisError: the source, the options or the rows do not fit the table. Nothing was committed.
+        CopyFileError: a file cannot be read, or has a row that does not fit. Nothing was committed.
         WriteFailedError: Spark's job failed. Nothing was committed.
         CopiedFilesLostError: it is unknown what was loaded.
         DeltaConcurrentModificationException: other commits were first too often.
@@ -161,7 +165,7 @@ class _Load:
             **written.files.metrics,
             "numLoadedFiles": len(choice.files),
             "numSkippedFiles": choice.skipped,
-            "numSkippedCorruptFiles": 0,
+            **({"numSkippedCorruptFiles": 0} if self._knows_corrupt else {}),
         }
         try:
             version = commit_copied(plan, choice, written.files.files, metrics, lambda: discarded.append(True))
@@ -179,12 +183,22 @@ class _Load:
             loaded=len(choice.files),
             skipped=choice.skipped,
             changed=choice.changed,
-            knows_corrupt=not self.request.format_flag("ignoreCorruptFiles", table=self.table.url),
+            knows_corrupt=self._knows_corrupt,
         )
+
+    @property
+    def _knows_corrupt(self) -> bool:
+        """Whether corrupt files are an error: the option decides, and else the session."""
+        if self.request.format_option("ignoreCorruptFiles") is not None:
+            return not self.request.format_flag("ignoreCorruptFiles", table=self.table.url)
+        return self.spark.conf.get("spark.sql.files.ignoreCorruptFiles") != "true"
 
     def _write(self, snapshot: Snapshot, choice: Choice) -> _Written:
         """Write the rows of the chosen files. Bad rows are written first, so that no commit lacks them."""
-        with source_rows(self.spark, self.request, self.source, choice.files, snapshot) as rows:
+        with (
+            _naming_files(self.table),
+            source_rows(self.spark, self.request, self.source, choice.files, snapshot) as rows,
+        ):
             plan, options = _planned(self.table, self.request, self.source, rows.frame)
             refusals = Refusals(plan.url, options.assigns)
             with translating_failures(plan, refusals):
@@ -240,6 +254,18 @@ def _planned(table: Table, request: CopyRequest, source: Source, frame: DataFram
     return plan, options
 
 
+@contextmanager
+def _naming_files(table: Table) -> Iterator[None]:
+    """Name the file that Spark could not read."""
+    try:
+        yield
+    except JVM_ERRORS as error:
+        if (found := file_not_read(error)) is None:
+            raise
+        file, detail = found
+        raise CopyFileError(table=table.url, file=file, detail=detail) from error
+
+
 def preview(spark: SparkSession, table: Table, request: CopyRequest, rows_max: int | None) -> DataFrame:
     """Check rows as COPY INTO would load them, and return some of them. Nothing is written.
 
@@ -254,7 +280,7 @@ def preview(spark: SparkSession, table: Table, request: CopyRequest, rows_max: i
     choice = chosen(snapshot, source.files, force=request.force, reloads_changed=request.reloads_changed)
     if not choice.files:
         return _materialised(spark.read.format("delta").load(table.url).limit(0))
-    with source_rows(spark, request, source, choice.files, snapshot) as rows:
+    with _naming_files(table), source_rows(spark, request, source, choice.files, snapshot) as rows:
         plan, options = _planned(table, request, source, rows.frame)
         refusals = Refusals(plan.url, options.assigns)
         with translating_failures(plan, refusals):

@@ -147,6 +147,12 @@ def _check_together(request: CopyRequest, table: str) -> None:
         if text is not None and request.format_option("mode") is not None:
             detail = "it decides what becomes of bad records, and so does the option mode"
             raise InvalidOptionError(option=name, value=text, table=table, detail=detail)
+    for name in ("path", "paths", "basePath"):
+        if (text := request.format_option(name)) is not None:
+            detail = "the source is after FROM, and partition columns begin there"
+            raise InvalidOptionError(option=name, value=text, table=table, detail=detail)
+    if request.pattern == "":
+        raise InvalidOptionError(option="PATTERN", value="''", table=table, detail="it is empty")
     if request.rescued_column is not None:
         _check_rescued(request, request.rescued_column, table)
 
@@ -159,6 +165,8 @@ def _check_rescued(request: CopyRequest, column: str, table: str) -> None:
         if request.select is not None
         else "the files have JSON values over several lines"
         if request.format_flag("multiLine", table=table) and request.format == "JSON"
+        else "the files must be UTF-8"
+        if (request.format_option("encoding", "charset") or "UTF-8").upper() != "UTF-8" and request.format == "JSON"
         else None
     )
     if reason is not None:

@@ -6,12 +6,19 @@ The storage lists them, not Spark: what is recorded as loaded must be what was l
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from tahoe.errors import CopySourceGlobError, CopySourceMissingError, CopyUnsupportedError, InvalidOptionError
+from tahoe.errors import (
+    CopySourceGlobError,
+    CopySourceMissingError,
+    CopyUnsupportedError,
+    InvalidOptionError,
+    InvalidTimeTravelError,
+)
+from tahoe.protocol.log.log_files import LOG_FOLDER
 from tahoe.protocol.types.partition_folders import is_hidden
 from tahoe.spark.configuration.flags import parse_flag
 from tahoe.spark.ingest.copy_request import CopyRequest
@@ -47,7 +54,7 @@ def listed_source(spark: SparkSession, request: CopyRequest, *, table: str) -> S
 
     Raises:
         CopySourceMissingError, CopySourceGlobError: there is no such folder or file.
-        CopyUnsupportedError, InvalidOptionError: a name, a pattern or an option cannot be used.
+        CopyUnsupportedError, InvalidOptionError: a file, a name, a pattern or an option cannot be used.
         DeltaStorageError: the storage cannot be listed.
     """
     gateway = Gateway(spark)
@@ -58,33 +65,95 @@ def listed_source(spark: SparkSession, request: CopyRequest, *, table: str) -> S
         found = list(_named(store, request.files, table))
     else:
         wanted = _wanted(request, recursive=recursive, table=table)
-        found = [info for info in _all_files(store) if not is_hidden(info.key) and wanted(info.key)]
+        listed = list(_all_files(store))
+        found = [info for info in listed if not _is_passed_over(info.key) and wanted(info.key)]
         if not found and (single := _single_file(spark, url)) is not None:
             return _of_single_file(request, url, single, table)
         if not found:
             _check_exists(gateway, request.source, url, table)
+        if request.format == "PARQUET":
+            _check_no_table(listed, found, url, table)
     is_within = _filter(gateway, request, table)
     files = [
         SourceFile(path=join(url, info.key), size_bytes=info.size_bytes, modified_ms=info.modified_ms)
         for info in found
         if is_within(info)
     ]
+    _check_paths(files, table)
     has_partitions = not recursive and any("=" in info.key.rpartition("/")[0] for info in found)
     return Source(url=url, files=tuple(sorted(files, key=lambda file: file.path)), has_partitions=has_partitions)
 
 
 def _named(store: Store, names: tuple[str, ...], table: str) -> Iterator[FileInfo]:
-    keys = list(dict.fromkeys(name.strip("/") for name in names))
+    keys = list(dict.fromkeys(_key(name, table) for name in names))
     for key, info in zip(keys, in_threads(store.head, keys), strict=True):
         if info is None:
             raise CopySourceMissingError(table=table, source=join(store.url, key))
-        if is_hidden(key):
+        _check_visible(key, table)
+        yield info
+
+
+def _key(name: str, table: str) -> str:
+    """The path below the source that a name in FILES means. Each file has one, by which it is known."""
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise CopyUnsupportedError(
+            table=table,
+            detail=f"FILES has {name}, and names files below the source",
+            remedy="Give the folder that has the file as the source.",
+        )
+    return "/".join(parts)
+
+
+def _is_passed_over(key: str) -> bool:
+    """Whether Spark's readers pass over a file: a hidden one, or one that Hadoop is still putting there."""
+    return is_hidden(key) or key.endswith("._COPYING_")
+
+
+def _check_visible(key: str, table: str) -> None:
+    if _is_passed_over(key):
+        raise CopyUnsupportedError(
+            table=table,
+            detail=f"Spark's readers pass over {key}: names that begin with _ or ., or end with ._COPYING_, are hidden",
+            remedy="Rename the file.",
+        )
+
+
+def _check_no_table(listed: Sequence[FileInfo], found: Sequence[FileInfo], url: str, table: str) -> None:
+    """Check that no file is one of a Delta table, whose folder has also rows that were deleted or replaced."""
+    tables = {folder for info in listed if (folder := _folder_of_log(info.key)) is not None}
+    for info in found if tables else ():
+        folders = f"/{info.key}".split("/")[:-1]
+        of_table = next((at for n in range(len(folders)) if (at := "/".join(folders[1 : n + 1])) in tables), None)
+        if of_table is not None:
+            place = join(url, of_table).rstrip("/")
             raise CopyUnsupportedError(
                 table=table,
-                detail=f"Spark's readers pass over {key}, because a name that begins with _ or . is hidden",
-                remedy="Rename the file.",
+                detail=f"{place} is a Delta table, and its folder has also rows that were deleted or replaced",
+                remedy=f"Read it as a table: INSERT INTO ... SELECT * FROM delta.`{place}`.",
             )
-        yield info
+
+
+def _folder_of_log(key: str) -> str | None:
+    """The table's folder, for a file of a table's log."""
+    table, is_log, _ = f"/{key}".partition(f"/{LOG_FOLDER}/")
+    return table.lstrip("/") if is_log else None
+
+
+def _check_paths(files: Sequence[SourceFile], table: str) -> None:
+    """Check that files are not the table's own, and have names that the record can store."""
+    for file in files:
+        if file.path.startswith(f"{table}/"):
+            raise CopyUnsupportedError(
+                table=table, detail=f"{file.path} is in the table's own folder", remedy="Choose files of other folders."
+            )
+        try:
+            file.path.encode()
+        except UnicodeEncodeError:
+            shown = file.path.encode(errors="backslashreplace").decode()
+            raise CopyUnsupportedError(
+                table=table, detail=f"the name of {shown} is not UTF-8", remedy="Rename the file."
+            ) from None
 
 
 def _all_files(store: Store) -> Iterator[FileInfo]:
@@ -107,17 +176,26 @@ def _filter(gateway: Gateway, request: CopyRequest, table: str) -> Callable[[Fil
     """Which files count by the options of Spark's readers about names and times."""
     options = request.own_options
     name_glob = options.get("pathglobfilter")
-    name = None if name_glob is None else glob(name_glob, "pathGlobFilter", table=table)
-    bounds = [
-        None if text is None else round(session_moment(gateway)(text, table).timestamp() * 1000)
-        for text in (options.get("modifiedafter"), options.get("modifiedbefore"))
-    ]
-    after_ms, before_ms = bounds
+    fits = None if name_glob is None else glob(name_glob, "pathGlobFilter", table=table)
+    after_ms, before_ms = (
+        None if text is None else _moment_ms(gateway, name, text, table)
+        for name, text in (
+            ("modifiedAfter", options.get("modifiedafter")),
+            ("modifiedBefore", options.get("modifiedbefore")),
+        )
+    )
     return lambda info: (
-        (name is None or name.fullmatch(info.key.rpartition("/")[2]) is not None)
+        (fits is None or fits.fullmatch(info.key.rpartition("/")[2]) is not None)
         and (after_ms is None or info.modified_ms > after_ms)
         and (before_ms is None or info.modified_ms < before_ms)
     )
+
+
+def _moment_ms(gateway: Gateway, option: str, text: str, table: str) -> int:
+    try:
+        return round(session_moment(gateway)(text, table).timestamp() * 1000)
+    except InvalidTimeTravelError as error:
+        raise InvalidOptionError(option=option, value=text, table=table, detail="it is not a timestamp") from error
 
 
 def _single_file(spark: SparkSession, url: str) -> FileInfo | None:
@@ -132,7 +210,9 @@ def _of_single_file(request: CopyRequest, url: str, info: FileInfo, table: str) 
         raise CopyUnsupportedError(
             table=table, detail=f"{url} is a file, so PATTERN chooses nothing", remedy="Leave out PATTERN."
         )
+    _check_visible(info.key, table)
     file = SourceFile(path=url, size_bytes=info.size_bytes, modified_ms=info.modified_ms)
+    _check_paths([file], table)
     return Source(url=url, files=(file,), has_partitions=False)
 
 

@@ -16,10 +16,20 @@ from functools import reduce
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
-from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    ByteType,
+    DataType,
+    MapType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from tahoe.errors import CopyColumnsError
 from tahoe.protocol.changes.column_values import column_values
+from tahoe.protocol.types.names import quoted
 from tahoe.protocol.types.partition_folders import partition_of
 from tahoe.spark.ingest.copy_request import TEXT_FORMATS, CopyRequest
 from tahoe.spark.ingest.rescued import PATH, rescued_csv, rescued_json
@@ -32,8 +42,16 @@ from tahoe.table.writing.copied_files import SourceFile
 _CORRUPT = "__tahoe_corrupt_record"
 _FILE_PATH = "_metadata.file_path"
 
-# Spark's readers take a path for a pattern unless this is false.
-_GLOB_PATHS = "__globPaths__"
+# Otherwise Spark would mix up the columns of a CSV file that has another header than the first, and would read Parquet
+# and ORC as the columns and types that one of the files has, without those that only others have.
+_CHECKS = {
+    "CSV": {"enforceSchema": "false"},
+    "PARQUET": {"mergeSchema": "true"},
+    "ORC": {"mergeSchema": "true"},
+}
+
+# Otherwise Spark would take a path for a pattern, and count a file as loaded that is gone when it is read.
+_FIXED = {"__globPaths__": "false", "ignoreMissingFiles": "false"}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,25 +94,51 @@ def source_rows(
     kept: list[DataFrame] = []
     try:
         found = []
-        for columns, group in _by_partition_columns(source, files).items():
-            url = source.url if columns else None
-            reading = _Reading(spark=spark, request=request, base=url, files=group, snapshot=snapshot, kept=kept)
+        if request.format in TEXT_FORMATS:  # an empty file has no columns
+            files = [file for file in files if file.size_bytes]
+        for (base, partitions), group in _by_partition_columns(source, files).items():
+            reading = _Reading(
+                spark=spark,
+                request=request,
+                base=base,
+                partitions=frozenset(name.lower() for name in partitions),
+                files=group,
+                snapshot=snapshot,
+                kept=kept,
+            )
             found.append(reading.rows())
-        yield reduce(SourceRows.joined, found)
+        nothing = [] if found else [SourceRows(frame=spark.createDataFrame([], _some_column(snapshot)))]
+        yield reduce(SourceRows.joined, [*found, *nothing])
     finally:
         for frame in kept:
             frame.unpersist()
 
 
-def _by_partition_columns(source: Source, files: Sequence[SourceFile]) -> dict[tuple[str, ...], list[SourceFile]]:
-    """The files by the partition columns that their folders make. Spark would pass over those in other folders than
-    the others.
+def _by_partition_columns(
+    source: Source, files: Sequence[SourceFile]
+) -> dict[tuple[str | None, tuple[str, ...]], list[SourceFile]]:
+    """The files by the partition columns that their folders make, and the folder below which these are; None if they
+    make none. Spark would pass over those in other folders than the others, or refuse them.
     """
-    found: dict[tuple[str, ...], list[SourceFile]] = {}
+    found: dict[tuple[str | None, tuple[str, ...]], list[SourceFile]] = {}
     for file in files:
         folder = file.path.removeprefix(source.url + "/").rpartition("/")[0] if source.has_partitions else ""
-        found.setdefault(tuple(name for name, _ in partition_of(folder)), []).append(file)
+        columns = tuple(name for name, _ in partition_of(folder))
+        found.setdefault((_base(source.url, folder, len(columns)) if columns else None, columns), []).append(file)
     return found
+
+
+def _base(url: str, folder: str, columns: int) -> str:
+    """The folder above the partition folders of a path."""
+    names = folder.split("/")
+    last = max(place for place, name in enumerate(names) if "=" in name)
+    return "/".join([url, *names[: last + 1 - columns]])
+
+
+def _some_column(snapshot: Snapshot) -> StructType:
+    """A column of the table that has nulls where rows lack it, for rows of files without any column, such as `{}`."""
+    values = column_values(snapshot.protocol, snapshot.schema, table=snapshot.url)
+    return StructType([f for f in spark_schema(snapshot.schema) if not values.has(f.name)][:1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,12 +147,14 @@ class _Reading:
 
     Attributes:
         base: the folder below which folders make partition columns; None if they make none.
+        partitions: the names of these, in lower case.
         kept: gets the rows that are kept until the work is done, so that good and bad rows are read once.
     """
 
     spark: SparkSession
     request: CopyRequest
     base: str | None
+    partitions: frozenset[str]
     files: Sequence[SourceFile]
     snapshot: Snapshot
     kept: list[DataFrame]
@@ -124,23 +170,21 @@ class _Reading:
         if request.bad_records_path is not None:
             return self._without_bad()
         reader = self._file_reader()
-        if request.format in TEXT_FORMATS:
-            if request.format_option("mode") is None:
-                reader = reader.options(mode="FAILFAST")
-            if request.select is None:
-                reader = reader.schema(self._schema(reader))
-        return SourceRows(frame=self._selected(self._load(reader)))
+        if request.format in TEXT_FORMATS and request.format_option("mode") is None:
+            reader = reader.options(mode="FAILFAST")
+        if request.format in TEXT_FORMATS and request.select is None:
+            schema = self._schema(reader)
+            return SourceRows(frame=_narrowed(self._load(reader.schema(_as_read(schema))), schema))
+        return SourceRows(frame=self._selected(self._load(self._with_texts(reader))))
 
     def _file_reader(self) -> DataFrameReader:
         """Spark's reader of the format, with the user's options."""
         reader = self.spark.read.format(self.request.format.lower())
-        # Spark would mix up the columns of a file that has another header than the first.
-        checks = {"enforceSchema": "false"} if self.request.format == "CSV" else {}
-        return reader.options(**checks).options(**self.request.format_options)
+        return reader.options(**_CHECKS.get(self.request.format, {})).options(**self.request.format_options)
 
     def _load(self, reader: DataFrameReader) -> DataFrame:
         below = {} if self.base is None else {"basePath": self.base}
-        return reader.options(**{_GLOB_PATHS: "false"}, **below).load([file.path for file in self.files])
+        return reader.options(**_FIXED, **below).load([file.path for file in self.files])
 
     # --- columns
 
@@ -154,7 +198,26 @@ class _Reading:
         if self.request.is_positional:
             targets = self._targets(len(found))
             return StructType([StructField(name, self._type_of(name)) for name in targets])
-        return _like(StructType([f for f in found if f.name not in besides]), self._table)
+        found = self._texts_of_folders(StructType([f for f in found if f.name not in besides]))
+        in_files = StructType([f for f in found if f.name.lower() not in self.partitions])
+        typed = {f.name: f for f in _like(in_files, self._table)}
+        return StructType([typed.get(f.name, f) for f in found]) if len(found) else _some_column(self.snapshot)
+
+    def _with_texts(self, reader: DataFrameReader) -> DataFrameReader:
+        """The reader, with partition columns as `_texts_of_folders`."""
+        return reader.schema(self._texts_of_folders(self._load(reader).schema)) if self.partitions else reader
+
+    def _texts_of_folders(self, found: StructType) -> StructType:
+        """The columns, with partition columns as texts where the table's column has another type than the one that
+        Spark sees in the names of folders: it would make 5 of `hour=05`.
+        """
+        known = {f.name.lower(): f.dataType for f in self._table}
+
+        def is_text(field: StructField) -> bool:
+            name = field.name.lower()
+            return name in self.partitions and known.get(name, field.dataType) != field.dataType
+
+        return StructType([StructField(f.name, StringType()) if is_text(f) else f for f in found])
 
     def _type_of(self, name: str) -> DataType:
         return next(f.dataType for f in self._table if f.name.lower() == name.lower())
@@ -201,8 +264,9 @@ class _Reading:
         if self.request.select is None:
             schema = self._schema(reader, _CORRUPT)
         else:
-            schema = StructType([f for f in self._load(reader).schema if f.name != _CORRUPT])
-        reader = reader.schema(StructType([*schema.fields, StructField(_CORRUPT, StringType())]))
+            found = self._texts_of_folders(self._load(reader).schema)
+            schema = StructType([f for f in found if f.name != _CORRUPT])
+        reader = reader.schema(StructType([*_as_read(schema).fields, StructField(_CORRUPT, StringType())]))
         rows = self._load(reader).withColumn(PATH, F.col(_FILE_PATH)).persist(StorageLevel.DISK_ONLY)
         self.kept.append(rows)
         is_bad = F.col(_CORRUPT).isNotNull()
@@ -210,13 +274,19 @@ class _Reading:
             F.col(PATH).alias("path"), F.lit("malformed record").alias("reason"), F.col(_CORRUPT).alias("record")
         )
         good = rows.filter(~is_bad).drop(_CORRUPT, PATH)
-        return SourceRows(frame=self._selected(good), bad=bad)
+        return SourceRows(frame=self._selected(_narrowed(good, schema)), bad=bad)
 
     def _with_rescued(self, column: str) -> DataFrame:
         if self.request.format == "JSON":
-            reader = self.spark.read.format("text").options(**self.request.format_options)
-            return rescued_json(self._load(reader).withColumn(PATH, F.col(_FILE_PATH)), self._table, column)
-        frame = self._load(self._file_reader().options(inferSchema="false"))
+            reader = self._with_texts(self.spark.read.format("text").options(**self.request.format_options))
+            lines = self._load(reader).withColumn(PATH, F.col(_FILE_PATH))
+            values = column_values(self.snapshot.protocol, self.snapshot.schema, table=self.snapshot.url)
+            made = frozenset(name for name in self._table.names if values.has(name))
+            return rescued_json(lines, self._table, column, made=made, options=self.request.format_options)
+        reader = self._file_reader().options(inferSchema="false")
+        if self.partitions:
+            reader = reader.schema(StructType([StructField(f.name, StringType()) for f in self._load(reader).schema]))
+        frame = self._load(reader)
         frame = frame.toDF(*self._targets(len(frame.columns))) if self.request.is_positional else frame
         return rescued_csv(frame.withColumn(PATH, F.col(_FILE_PATH)), self._table, column)
 
@@ -246,3 +316,29 @@ def _typed_like(found: DataType, table: DataType) -> DataType:
             return MapType(table.keyType, _typed_like(found.valueType, table.valueType))
         case _:
             return table
+
+
+def _as_read(schema: StructType) -> StructType:
+    """The columns as text formats are read: Spark's reader of JSON would make -56 of 200 for a TINYINT."""
+    return StructType([StructField(f.name, _type_as_read(f.dataType)) for f in schema])
+
+
+def _type_as_read(data_type: DataType) -> DataType:
+    match data_type:
+        case StructType():
+            return _as_read(data_type)
+        case ArrayType():
+            return ArrayType(_type_as_read(data_type.elementType))
+        case MapType():
+            return MapType(data_type.keyType, _type_as_read(data_type.valueType))
+        case ByteType():
+            return ShortType()
+        case _:
+            return data_type
+
+
+def _narrowed(frame: DataFrame, schema: StructType) -> DataFrame:
+    """Rows that were read as `_as_read`, as they should be; a value that does not fit is an error."""
+    fields = zip(schema, _as_read(schema), strict=True)
+    narrow = {wanted.name: wanted.dataType for wanted, read in fields if wanted.dataType != read.dataType}
+    return frame.withColumns({name: F.col(quoted(name)).cast(kind) for name, kind in narrow.items()})

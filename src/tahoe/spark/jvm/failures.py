@@ -270,6 +270,24 @@ def _data_error(exception: JavaObject) -> DeltaError | None:
     return (TextNotUtf8Error if NOT_UTF8 in detail else InvalidDataFileError)(table=url, file=file, detail=detail)
 
 
+def file_not_read(error: BaseException) -> tuple[str, str] | None:
+    """The file that Spark could not read, and why, in sentences; None if the failure is another."""
+    exception, file, own = java_error(error), None, ""
+    reasons: list[str] = []
+    for _ in range(CAUSES_MAX):
+        if exception is None:
+            break
+        if file is not None:
+            reasons.append(_first_line(exception.getMessage()))
+        elif exception.getClass().getName() == SPARK_CLASS and str(exception.getCondition()).startswith(UNREADABLE):
+            file, own = str(exception.getMessageParameters().get("path")), _first_line(exception.getMessage())
+        exception = exception.getCause()
+    if file is None:
+        return None
+    told = dict.fromkeys(reason for reason in reasons if reason not in ("", "None"))
+    return file, "".join(f" {reason}." for reason in told or [own]).lstrip()
+
+
 # --- Spark's own errors
 
 # Classes of SQLSTATE by which Spark marks what is no fault of the query: its own errors, and those of the system below
