@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from functools import partial
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyiceberg.table import StaticTable
 from pyroaring import BitMap64
 
 import tahoe
 from tahoe.protocol.changes.column_changes import ColumnChange
+from tahoe.protocol.log.actions import Add
 from tahoe.protocol.statistics.stats import num_records_of
-from tahoe.protocol.types.schema import LONG
+from tahoe.protocol.types.schema import LONG, VARIANT, Array, Field, Struct
 from tahoe.protocol.types.schema import Decimal as DecimalType
 from tahoe.storage.background import finish_background
 from tahoe.table.layout.compaction import CompactionSettings
@@ -304,6 +307,46 @@ _BY_VERSION = (
     partitioned_by_replacement,
     empty,
 )
+
+
+def variants(path: str) -> tahoe.Table:
+    """A table with a variant and an array of variants, and a deletion vector. PyIceberg cannot read it."""
+    table, binary = tahoe.Table(path), [pa.field(name, pa.binary()) for name in ("metadata", "value")]
+    columns = (
+        Field(name="id", type=LONG),
+        Field(name="v", type=VARIANT),
+        Field(name="vs", type=Array(element=VARIANT, contains_null=True)),
+    )
+    table.create(Struct(columns), properties=MARKED_V3)
+    one = {"metadata": b"\x01\x01\x00\x01a", "value": b"\x02\x01\x00\x00\x02\x0c\x07"}  # {"a": 7}
+    kind = pa.struct(binary)
+    names = {column.name: column.metadata for column in table.schema}
+    fields = [
+        pa.field(
+            names[name]["delta.columnMapping.physicalName"],
+            of,
+            metadata={"PARQUET:field_id": str(names[name]["delta.columnMapping.id"])},
+        )
+        for name, of in (
+            ("id", pa.int64()),
+            ("v", kind),
+            ("vs", pa.list_(pa.field("element", kind, metadata={"PARQUET:field_id": str(element_id(names["vs"]))}))),
+        )
+    ]
+    rows = [pa.array([0, 1, 2]), pa.array([one, None, one], kind), pa.array([[one], [], None], fields[2].type)]
+    pq.write_table(pa.Table.from_arrays(rows, schema=pa.schema(fields)), f"{path}/variants.parquet")
+    size, stats = os.path.getsize(f"{path}/variants.parquet"), '{"numRecords":3}'
+    add = Add(path="variants.parquet", partition_values={}, size_bytes=size, modification_time_ms=0, stats=stats)
+    with table.transaction() as changes:
+        changes._draft.adds.append(add)
+    table.delete("id = 2")
+    return table
+
+
+def element_id(metadata: Mapping[str, object]) -> int:
+    (number,) = metadata["delta.columnMapping.nested.ids"].values()
+    return number
+
 
 # Tables with deletion vectors.
 MARKED: Mapping[str, Callable[[str], tahoe.Table]] = {

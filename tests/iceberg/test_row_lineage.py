@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,19 @@ from tahoe.storage.background import finish_background
 from tahoe.table.layout.optimize import optimize
 from tahoe.table.layout.upgrade_uniform import upgrade_uniform
 from tahoe.table.transactions.alter import set_properties, unset_properties
-from tests.iceberg.tables import FORMATS, UNIFORM, UNIFORM_V3, changed, compacted, iceberg, nested, plain, rows, same
+from tests.iceberg.tables import (
+    FORMATS,
+    UNIFORM,
+    UNIFORM_V3,
+    changed,
+    compacted,
+    iceberg,
+    nested,
+    plain,
+    rows,
+    same,
+    variants,
+)
 
 
 @pytest.fixture
@@ -165,6 +178,24 @@ def test_upgrade_from_version_2_rewrites_what_lacks_ids(path: str) -> None:
     finish_background()
     assert verify(table.snapshot()).differences == ()
     assert iceberg(table).metadata.format_version == 2
+
+
+def test_variants_are_what_they_are_in_files(path: str) -> None:
+    """PyIceberg, which does not know the type, is the one that writes and compares."""
+    table = variants(path)
+    set_properties(table, {"type": "unknown"})
+    finish_background()
+    text = Path(path, "metadata", f"v{table.version}.metadata.json").read_text()
+    schemas = json.loads(text)["schemas"]
+    assert [field["type"] for field in schemas[-1]["fields"]][1:2] == ["variant"]
+    assert schemas[-1]["fields"][2]["type"]["element"] == "variant"
+    assert json.loads(text)["properties"]["type"] == "unknown"
+    assert verify(table.snapshot()).differences == ()
+    unset_properties(table, ["delta.universalFormat.enabledFormats"])
+    table.delete("id = 1")
+    set_properties(table, FORMATS)  # a variant has no fields that lack ids
+    finish_background()
+    assert (verify(table.snapshot()).differences, verify(table.snapshot()).rows) == ((), 1)
 
 
 def test_other_versions_are_refused(path: str) -> None:

@@ -1,6 +1,6 @@
 """A program of Spark with Iceberg's runtime: `iceberg_spark.py JARS [SETTING=VALUE...]`. Each line on its input is a JSON
-object with `sql`, or with the `path` of a table, the `snapshot` to read, and `more` columns that are not its own; it
-writes the rows of all of them, pickled. Runs in an environment with the Spark of the runtime, without tahoe.
+object with `sql`, or with the `path` of a table, the `snapshot` to read, and `columns`; it writes the
+rows of all of them, pickled. Runs in an environment with the Spark of the runtime, without tahoe.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def asked(spark: SparkSession, request: dict[str, Any]) -> DataFrame:
     reader = spark.read.format("iceberg")
     if request["snapshot"] is not None:
         reader = reader.option("versionAsOf", request["snapshot"])
-    return reader.load(request["path"]).select("*", *request.get("more", ()))
+    return reader.load(request["path"]).selectExpr(*request["columns"])
 
 
 main()

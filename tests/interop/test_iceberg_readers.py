@@ -17,8 +17,9 @@ import pyarrow as pa
 import pytest
 
 import tahoe
+from tahoe.storage.background import finish_background
 from tests.catalog.commands import fine, serving
-from tests.iceberg.tables import LINEAGE, MARKED, TABLES, UNIFORM, iceberg, with_lineage
+from tests.iceberg.tables import LINEAGE, MARKED, TABLES, UNIFORM, iceberg, variants, with_lineage
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = ROOT / ".venv-iceberg" / "bin" / "python"
@@ -134,6 +135,16 @@ def test_clickhouse_reads_the_same_rows_at_each_version(name: str, tmp_path: Pat
         assert without_nulls_rows(read, rows.schema) == without_nulls_rows(rows.to_pylist(), rows.schema), version
 
 
+def test_duckdb_and_clickhouse_refuse_variants(tmp_path: Path) -> None:
+    table = variants(str(tmp_path / "t"))
+    finish_background()
+    with pytest.raises(AssertionError, match="VARIANT"):
+        duckdb_reads(f"SELECT * FROM iceberg_scan('{tmp_path / 't'}')")
+    with pytest.raises(AssertionError, match="variant"):
+        clickhouse_reads(f"SELECT id FROM icebergLocal('{tmp_path / 't'}')")
+    assert table.version == 2
+
+
 def test_clickhouse_refuses_deletion_vectors(tmp_path: Path) -> None:
     """It does not show deleted rows."""
     iceberg(MARKED["marked"](str(tmp_path / "t")))
@@ -172,9 +183,15 @@ def test_spark_reads_the_same_rows_at_each_version(tmp_path: Path) -> None:
         is_tracked = found.metadata.format_version >= 3
         snapshots = [(None, table.version), *((s.snapshot_id, version_of(s)) for s in found.metadata.snapshots)]
         for number, version in snapshots:
-            requests.append({"path": folder, "snapshot": number, "more": LINEAGE if is_tracked else ()})
+            requests.append({"path": folder, "snapshot": number, "columns": ["*", *(LINEAGE if is_tracked else ())]})
             then = table.snapshot(version)
             expected.append((f"{name}, version {version}", with_lineage(then) if is_tracked else then.to_arrow()))
+    variants(str(tmp_path / "v"))
+    finish_background()
+    texts = ["id", "to_json(v) v", "to_json(vs) vs", *LINEAGE]
+    requests.append({"path": str(tmp_path / "v"), "snapshot": None, "columns": texts})
+    values = [[0, 1], ['{"a":7}', None], ['[{"a":7}]', "[]"], [0, 1], [1, 1]]
+    expected.append(("variants", pa.table(values, ["id", "v", "vs", *LINEAGE])))
     for (where, rows), read in zip(expected, spark_reads(requests), strict=True):
         order = rows.column_names
         assert sorted(repr([plain(row[name]) for name in order]) for row in read) == rows_of(rows, order), where

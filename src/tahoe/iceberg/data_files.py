@@ -18,7 +18,7 @@ from pyiceberg.conversions import to_bytes
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.schema import Schema
 from pyiceberg.typedef import Record
-from pyiceberg.types import PrimitiveType
+from pyiceberg.types import PrimitiveType, UnknownType
 
 from tahoe.errors import UnsupportedOperationError
 from tahoe.iceberg.manifest_files import RECORDS, ROW_LINEAGE_SINCE
@@ -171,9 +171,8 @@ def _numbered(leaves: Iterator[tuple[Path, Field]], schema: Schema) -> Iterator[
         if number is None or isinstance(field.type, Array | Map):
             continue
         kind = schema.find_type(number)
-        if isinstance(kind, PrimitiveType) and not (
-            isinstance(field.type, Decimal) and field.type.precision > EXACT_DIGITS
-        ):
+        is_inexact = isinstance(field.type, Decimal) and field.type.precision > EXACT_DIGITS
+        if isinstance(kind, PrimitiveType) and not is_inexact and not isinstance(kind, UnknownType):
             yield path, (number, field.type, kind)
 
 

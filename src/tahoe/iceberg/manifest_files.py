@@ -34,6 +34,7 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.types import StructType
 
+from tahoe.iceberg import variant_type
 from tahoe.iceberg.metadata_folder import Output
 
 FormatVersion = Literal[2, 3]
@@ -75,7 +76,7 @@ def write_manifest(
     """
     partition = spec.partition_type(schema)
     header = {
-        "schema": schema.model_dump_json(),
+        "schema": variant_type.to_file(schema.model_dump_json()),
         "partition-spec": f"[{','.join(field.model_dump_json() for field in spec.fields)}]",
         "partition-spec-id": str(spec.spec_id),
         "format-version": str(version),

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from io import BytesIO
 
 from pyiceberg.serializers import FromInputFile
-from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.typedef import IcebergBaseModel
 
+from tahoe.iceberg import variant_type
 from tahoe.storage.env import physical_url
 from tahoe.table.adoption.iceberg_source import METADATA_FILE, StoredInput
 from tahoe.table.log.delta_log import Log
@@ -57,9 +58,15 @@ class MetadataFolder:
         if not numbered:
             return None
         key = numbered[max(numbered)]
-        metadata = FromInputFile.table_metadata(self.input(key))
+        metadata = self._read(key)
         told = metadata.properties.get(DELTA_VERSION, "")
         return Converted(key=key, metadata=metadata, version=int(told) if told.isdigit() else None)
+
+    def _read(self, key: str) -> TableMetadata:
+        file = self.input(key)
+        if ".gz" in key:  # of another writer
+            return FromInputFile.table_metadata(file)
+        return TableMetadataUtil.parse_raw(variant_type.from_file(file.open().read().decode()))
 
     def _numbered(self) -> dict[int, str]:
         """The metadata files, by their numbers. Those of other writers may be compressed."""
@@ -124,7 +131,7 @@ class MetadataFolder:
 def encode_metadata(metadata: TableMetadata) -> bytes:
     """The content of a metadata file. PyIceberg's class for version 3 of the format reads, but refuses to write."""
     text: str = IcebergBaseModel.model_dump_json(metadata)
-    return text.encode()
+    return variant_type.to_file(text).encode()
 
 
 def is_of_snapshot(key: str) -> bool:

@@ -29,6 +29,7 @@ from pyiceberg.types import (
     StructType,
     TimestampType,
     TimestamptzType,
+    UnknownType,
 )
 
 from tahoe.errors import UnsupportedDataTypeError, UnsupportedOperationError
@@ -49,6 +50,7 @@ _PRIMITIVES: Mapping[str, IcebergType] = {
     "date": DateType(),
     "timestamp": TimestamptzType(),
     "timestamp_ntz": TimestampType(),
+    "variant": UnknownType(),  # see `variant_type`
 }
 
 
@@ -56,7 +58,7 @@ def iceberg_schema(schema: Struct, schema_id: int, *, table: str) -> Schema:
     """The schema with the names and comments of the table.
 
     Raises:
-        UnsupportedDataTypeError: a column has a type that Iceberg's version 2 lacks, or no id.
+        UnsupportedDataTypeError: a column has a type that Iceberg lacks, or no id.
         UnsupportedOperationError: two columns have the same name, since Iceberg joins those of nested ones by dots.
     """
     fields = _Columns(table).fields(schema)

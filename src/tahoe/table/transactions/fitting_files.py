@@ -98,6 +98,10 @@ def _check_footers(snapshot: Snapshot, before: TableConfiguration, after: TableC
         raise _refusal(snapshot, detail, f"Use {remedy}, which rewrites such files.")
 
 
+# What the group of a variant consists of in a file.
+_VARIANT_PARTS = {"metadata", "value"}
+
+
 def lacks_ids(row_ids: Collection[str]) -> Callable[[pq.ParquetFile], bool]:
     """A test whether a file has field ids, but not for all of its columns, elements, keys and values; or none for the
     columns in which it keeps row ids and row commit versions.
@@ -122,6 +126,8 @@ def _has_id(field: pa.Field) -> bool:
 
 def _fields(field: pa.Field) -> list[pa.Field]:
     inner = [field.type.field(place) for place in range(field.type.num_fields)]
+    if pa.types.is_struct(field.type) and {f.name for f in inner} >= _VARIANT_PARTS and not any(map(_has_id, inner)):
+        return [field]  # a variant has no fields of its own
     if pa.types.is_map(field.type):
         inner = [field.type.key_field, field.type.item_field]
     return [field, *(below for child in inner for below in _fields(child))]
