@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pyspark
 import pytest
 from pyspark.errors import AnalysisException, ArithmeticException
@@ -15,6 +16,7 @@ from tahoe.errors import (
     CatalogUrlError,
     TableNameNotFoundError,
 )
+from tahoe.spark.ddl.table_names import ManagedName, TableLocation
 from tahoe.spark.jvm import attached_catalogs
 from tahoe.storage.background import finish_background
 from tahoe.tables import DeltaTable
@@ -130,6 +132,27 @@ def test_a_table_whose_rows_fail_leaves_no_name(spark: SparkSession, lake: str) 
         with pytest.raises(ArithmeticException):
             spark.sql(f"CREATE TABLE {lake}.shop.made AS SELECT 1 div id AS a FROM range(2)")
         assert not spark.catalog.tableExists(f"{lake}.shop.made")
+
+
+@pytest.mark.parametrize("columns", ["AS SELECT 1 AS a", "(a INT)"])
+def test_a_replacement_takes_a_name_that_another_session_has_given_meanwhile(
+    spark: SparkSession, lake: str, lake_url: str, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    """Whoever replaces does not care whether there was a table."""
+    place, others = ManagedName.place, tahoe.Catalog(lake_url)
+
+    def late(name: ManagedName, location: str | None) -> TableLocation:
+        found = place(name, location)
+        if not found.is_known:
+            others.create_table("shop.made", pa.schema([("x", pa.int64())]))
+        return found
+
+    monkeypatch.setattr(ManagedName, "place", late)
+    spark.sql(f"CREATE OR REPLACE TABLE {lake}.shop.made {columns}")
+    assert (spark.table(f"{lake}.shop.made").columns, others.table("shop.made").version) == (["a"], 1)
+    others.drop_table("shop.made")
+    with pytest.raises(tahoe.errors.TableExistsError):
+        spark.sql(f"CREATE TABLE {lake}.shop.made {columns}")
 
 
 def test_what_makes_no_table_of_the_catalog_is_refused(spark: SparkSession, lake: str, tmp_path: Path) -> None:

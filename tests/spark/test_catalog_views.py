@@ -99,12 +99,20 @@ def test_names_in_a_view_are_those_of_its_schema(spark: SparkSession, other: Spa
 
 
 @needs_views
-def test_a_view_keeps_the_settings_with_which_it_was_made(spark: SparkSession, other: SparkSession, lake: str) -> None:
-    spark.conf.set("spark.sql.ansi.enabled", "false")
+def test_a_view_keeps_the_settings_with_which_it_was_made(
+    spark: SparkSession, other: SparkSession, lake: str, lake_url: str
+) -> None:
+    """Not those that say which catalogs the session has: another one has them under other names."""
+    kept = {"spark.sql.ansi.enabled": "false", "spark.sql.defaultCatalog": lake}
+    for setting, value in kept.items():
+        spark.conf.set(setting, value)
     try:
         spark.sql(f"CREATE VIEW {lake}.shop.numbers AS SELECT CAST('tea' AS INT) AS n")
     finally:
-        spark.conf.unset("spark.sql.ansi.enabled")
+        for setting in kept:
+            spark.conf.unset(setting)
+    known = tahoe.Catalog(lake_url).view("shop.numbers").configurations
+    assert (known["spark.sql.ansi.enabled"], [key for key in known if "atalog" in key]) == ("false", [])
     other.conf.set("spark.sql.ansi.enabled", "true")
     assert rows(other, "SELECT * FROM elsewhere.shop.numbers") == [(None,)]
 

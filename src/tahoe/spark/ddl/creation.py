@@ -7,7 +7,7 @@ contradict them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -101,10 +101,26 @@ def make_table(gateway: Gateway, new: NewTable, *, replaces: bool) -> None:
         DeltaAnalysisError: the columns, partitioning or properties are invalid, or differ from those of the existing
             table.
     """
-    place = place_of(gateway, new)
-    with given_name(new, place) as (named, given):
-        _make_in(gateway, named, given, replaces=replaces)
-    enter(new, place)
+
+    def make() -> None:
+        place = place_of(gateway, new)
+        with given_name(new, place) as (named, given):
+            _make_in(gateway, named, given, replaces=replaces)
+        enter(new, place)
+
+    _again_if_named(make, replaces=replaces)
+
+
+def _again_if_named(make: Callable[[], None], *, replaces: bool) -> None:
+    """Make a table. If it is to replace one, and another session has given the name to a table since this one has
+    looked, do it again: that table is replaced.
+    """
+    try:
+        make()
+    except TableExistsError:
+        if not replaces:
+            raise
+        make()
 
 
 def _make_in(gateway: Gateway, new: NewTable, place: TableLocation, *, replaces: bool) -> None:
@@ -138,22 +154,26 @@ def make_table_of(
     Raises:
         as `make_table`; WriteFailedError: the job failed. No table was created, and an old table is unchanged.
     """
-    place = place_of(gateway, new)
-    with given_name(new, place) as (named, given):
-        create_as_select(
-            gateway.spark,
-            given.url,
-            rows,
-            replaces=replaces,
-            operation="CREATE OR REPLACE TABLE AS SELECT" if replaces else "CREATE TABLE AS SELECT",
-            is_managed=not place.is_external,
-            partition_by=named.partition_by,
-            cluster_by=named.cluster_by,
-            properties=named.properties,
-            comment=named.comment,
-            options={name: value for name, value in options.items() if name.lower() != "path"},
-        )
-    enter(new, place)
+
+    def make() -> None:
+        place = place_of(gateway, new)
+        with given_name(new, place) as (named, given):
+            create_as_select(
+                gateway.spark,
+                given.url,
+                rows,
+                replaces=replaces,
+                operation="CREATE OR REPLACE TABLE AS SELECT" if replaces else "CREATE TABLE AS SELECT",
+                is_managed=not place.is_external,
+                partition_by=named.partition_by,
+                cluster_by=named.cluster_by,
+                properties=named.properties,
+                comment=named.comment,
+                options={name: value for name, value in options.items() if name.lower() != "path"},
+            )
+        enter(new, place)
+
+    _again_if_named(make, replaces=replaces)
 
 
 def declared_schema(

@@ -14,6 +14,9 @@ from tahoe.spark.ddl.table_names import check_outside_of_block
 from tahoe.spark.jvm.attached_catalogs import AttachedName, attached_catalog
 from tahoe.spark.jvm.gateway import Gateway
 
+# Settings that Spark keeps with a view, and that say which catalogs a session has, and not how the query is understood.
+_OF_SESSION = ("spark.sql.catalog.", "spark.sql.defaultCatalog")
+
 
 def told(gateway: Gateway, name: AttachedName) -> str | None:
     """A view as JSON, with the names under which the session knows its catalog and schema; None if there is none."""
@@ -44,6 +47,8 @@ def make(gateway: Gateway, name: AttachedName, given: str, *, replaces: bool) ->
 
     check_outside_of_block(gateway, "CREATE VIEW", name.text)
     view = View.from_json(json.dumps({key: value for key, value in json.loads(given).items() if value is not None}))
+    kept = {key: value for key, value in view.configurations.items() if not key.startswith(_OF_SESSION)}
+    view = replace(view, configurations=kept)
     if view.catalog == name.catalog:
         view = replace(view, catalog=None)
     try:
