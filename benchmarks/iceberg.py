@@ -10,6 +10,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from tahoe.table.transactions.alter import set_properties
 
 PLACE = FOLDER / "iceberg"
 COMPAT = {"delta.enableIcebergCompatV2": "true"}
+COMPAT_V3 = {"delta.enableIcebergCompatV3": "true", "delta.enableDeletionVectors": "true"}
 FORMATS = {"delta.universalFormat.enabledFormats": "iceberg"}
 FILES, LARGE, APPENDS, COMMITS = 10_000, 100_000, 20, 1000
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "text": ["a", "b", "c"], "price": [0.5, 1.5, 2.5]})
@@ -31,15 +33,15 @@ ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "text": ["a", "b", "c"],
 def main() -> None:
     shutil.rmtree(PLACE, ignore_errors=True)
     PLACE.mkdir(parents=True)
-    report(*_commits(), _first(), _bytes())
+    report(*_commits("V2", COMPAT, _append), *_commits("V3", COMPAT_V3, _delete), _first(), _bytes())
     shutil.rmtree(PLACE)
 
 
-def _made(name: str, files: int, properties: dict[str, str]) -> tahoe.Table:
+def _made(name: str, files: int, properties: dict[str, str], compat: dict[str, str] = COMPAT) -> tahoe.Table:
     """A table of so many files, all but one of which are entries in its log alone."""
     path = PLACE / name
     table = tahoe.Table(str(path))
-    table.append(ROWS, properties=COMPAT)
+    table.append(ROWS, properties=compat)
     finish_background()
     (add,) = (line["add"] for line in map(json.loads, (path / "_delta_log" / commit_name(0)).open()) if "add" in line)
     together = 10_000
@@ -55,27 +57,43 @@ def _made(name: str, files: int, properties: dict[str, str]) -> tahoe.Table:
     return table
 
 
-def _commits() -> list[Comparison]:
-    """Appends to two tables in turn."""
-    sides = {"with": _made("with", FILES, FORMATS), "without": _made("without", FILES, {})}
+def _append(table: tahoe.Table, number: int) -> None:  # noqa: ARG001  as `_delete`
+    table.append(ROWS)
+
+
+def _delete(table: tahoe.Table, number: int) -> None:
+    """Mark a row in the last file, which has enough of them."""
+    table.delete(f"id = {number + 10}")
+
+
+def _commits(version: str, compat: dict[str, str], commit: Callable[[tahoe.Table, int], None]) -> list[Comparison]:
+    """Commits to two tables in turn: the appends of one file, or deletes by deletion vectors."""
+    sides = {
+        "with": _made(f"with-{version}", FILES, FORMATS, compat),
+        "without": _made(f"without-{version}", FILES, {}, compat),
+    }
+    for table in sides.values():
+        table.append(pa.table({"id": pa.array(range(10, 1000), pa.int64())}))
+    finish_background()
     waits: dict[str, list[float]] = {"with": [], "without": []}
     behind, small = list[float](), list[float]()
-    folder = PLACE / "with" / "metadata"
+    folder = PLACE / f"with-{version}" / "metadata"
     for number in range(APPENDS + 1):
         for side, table in list(sides.items())[:: 1 if number % 2 else -1]:
             before = set(folder.iterdir())
-            waited = _seconds(lambda of=table: of.append(ROWS))
+            waited = _seconds(partial(commit, table, number))
             later = _seconds(finish_background)
             if number:
                 waits[side].append(waited)
                 if side == "with":
                     behind.append(later)
                     small.append(len(set(folder.iterdir()) - before))
-    question = f"append one file to a table of {FILES:,}, with Iceberg's metadata"
+    what = "append one file to" if commit is _append else "delete a row by a deletion vector in"
+    question = f"{version}: {what} a table of {FILES:,}, with Iceberg's metadata"
     return [
         Comparison(question=question, peer="without it", ours=waits["with"], theirs=waits["without"], goal=1.1),
-        _may_take("how long the metadata is behind the commit", behind, 1),
-        _may_take("new files of metadata for a commit", small, 5, ""),
+        _may_take(f"{version}: how long the metadata is behind the commit", behind, 1),
+        _may_take(f"{version}: new files of metadata for a commit", small, 5, ""),
     ]
 
 

@@ -91,6 +91,34 @@ def test_upgrade_uniform_rewrites_what_iceberg_cannot_read(spark: SparkSession, 
         spark.sql(f"reorg table delta.`{path}` apply (upgrade uniform (iceberg_compat_version = 1))")
 
 
+def test_version_3_has_what_statements_do_with_deletion_vectors(spark: SparkSession, path: str) -> None:
+    """The table has row tracking before, whose row ids are in columns without Iceberg's number."""
+    options = {"delta.enableDeletionVectors": "true", "delta.enableRowTracking": "true"}
+    spark.range(1000).selectExpr("id", "id % 7 n").coalesce(1).write.format("delta").options(**options).save(path)
+    spark.sql(f"update delta.`{path}` set n = 9 where id = 5")
+    spark.sql(f"optimize delta.`{path}`")
+    spark.sql(f"reorg table delta.`{path}` apply (upgrade uniform (iceberg_compat_version = 3))")
+    table, first = tahoe.Table(path), tahoe.Table(path).version
+    spark.sql(f"delete from delta.`{path}` where id % 100 = 3")
+    spark.sql(f"update delta.`{path}` set n = -1 where id in (8, 9)")
+    spark.sql(
+        f"merge into delta.`{path}` t using (select explode(array(10L, 2000L)) id) s on t.id = s.id "
+        "when matched then delete when not matched then insert (id, n) values (s.id, 0)"
+    )
+    assert table.snapshot().has_deletion_vectors
+    spark.sql(f"optimize delta.`{path}`")
+    spark.sql(f"restore table delta.`{path}` to version as of {first + 1}")
+    finish_background()
+    assert verify(table.snapshot()).differences == ()
+    found = iceberg(table)
+    assert found.metadata.format_version == 3
+    for snapshot in found.metadata.snapshots:
+        version = int(snapshot.summary["delta-version"])
+        assert same(found.scan(snapshot_id=snapshot.snapshot_id).to_arrow(), table.snapshot(version).to_arrow())
+    assert len(found.metadata.snapshots) >= 6
+    assert all(1 <= add.base_row_id + 1 <= found.metadata.next_row_id for add in table.snapshot().live.adds())
+
+
 def test_metadata_is_synchronised_by_a_statement(spark: SparkSession, path: str) -> None:
     options = {"delta.enableIcebergCompatV2": "true", "delta.universalFormat.enabledFormats": "iceberg"}
     spark.range(3).write.format("delta").options(**options).save(path)
