@@ -41,7 +41,7 @@ def _made(name: str, files: int, properties: dict[str, str], compat: dict[str, s
     """A table of so many files, all but one of which are entries in its log alone."""
     path = PLACE / name
     table = tahoe.Table(str(path))
-    table.append(ROWS, properties=compat)
+    table.append(ROWS, properties={**compat, **properties})
     finish_background()
     (add,) = (line["add"] for line in map(json.loads, (path / "_delta_log" / commit_name(0)).open()) if "add" in line)
     together = 10_000
@@ -51,9 +51,6 @@ def _made(name: str, files: int, properties: dict[str, str], compat: dict[str, s
         (path / "_delta_log" / commit_name(version)).write_text("\n".join(map(json.dumps, lines)))
     table = tahoe.Table(str(path))
     table.create_checkpoint()
-    if properties:
-        set_properties(table, properties)
-    finish_background()
     return table
 
 
