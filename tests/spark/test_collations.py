@@ -15,6 +15,7 @@ from tahoe.errors import (
     CheckConstraintViolatedError,
     ConstraintDependsError,
     ReplaceWhereMismatchError,
+    UnsupportedDataTypeError,
     UnsupportedOperationError,
     UnsupportedWriterFeatureError,
 )
@@ -139,6 +140,24 @@ def test_the_collation_of_a_column_can_change(spark: SparkSession, path: str) ->
     spark.sql(f"alter table delta.`{path}` alter column s type string collate utf8_binary")
     assert collations(path) is None
     assert ids(spark, path, "s = 'ABC'") == [1]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_rows_of_a_table_can_be_written_to_it(spark: SparkSession, path: str, layout: str) -> None:
+    create(spark, path, layout)
+    spark.sql(f"insert into delta.`{path}` select * from delta.`{path}` where id = 0")
+    frame = spark.read.format("delta").load(path)
+    frame.where("id = 1").write.format("delta").mode("append").save(path)
+    assert ids(spark, path) == [0, 0, 1, 1, 2, 3, 4, 5]
+    replacing = frame.where("id = 4").write.format("delta").mode("overwrite")
+    replacing.option("replaceWhere", "s = 'ABC'").save(path)
+    assert ids(spark, path) == [2, 3, 4, 5]
+    frame.where("id > 3").write.format("delta").mode("overwrite").save(path)
+    assert ids(spark, path) == [4, 5]
+    assert collations(path) == {"s": "spark.UTF8_LCASE"}
+    other = spark.sql("select 6 as id, 'x' collate unicode_ci as s")
+    with pytest.raises(UnsupportedDataTypeError, match="UNICODE_CI"):
+        other.write.format("delta").mode("append").save(path)
 
 
 def test_clones_have_it(spark: SparkSession, path: str, tmp_path: Path) -> None:

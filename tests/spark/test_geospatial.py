@@ -375,10 +375,14 @@ def test_without_spark_values_are_read_as_binary_and_not_written(spark: SparkSes
     assert sorted(zip(rows["id"].to_pylist(), rows["g"].to_pylist(), strict=True)) == [(1, ZERO), (2, ONE), (3, None)]
     with pytest.raises(DeltaError, match="geometry"):
         table.append(rows)
-    with pytest.raises(UnsupportedOperationError, match="geospatial columns: g"):
-        table.append(rows.select(["id"]))
-    with pytest.raises(UnsupportedOperationError, match="geospatial columns: g"):
-        table.optimize()
+    writes: list[Callable[[], Any]] = [
+        lambda: table.append(rows.select(["id"])),
+        lambda: table.update({"id": "9"}, "id = 1"),
+        table.optimize,
+    ]
+    for write in writes:
+        with pytest.raises(UnsupportedOperationError, match="geospatial columns: g"):
+            write()
     assert table.delete("id = 1") is not None
     assert read(spark, path) == [(2, ONE), (3, None)]
 

@@ -390,7 +390,9 @@ def _request(
     """The request to write a DataFrame's rows. `like`: the table's columns, from `_columns_of`."""
     if not frame.columns:
         raise NoColumnsError(table=table.url)
-    schema, matching = table_schema(frame, table=table.url, like=like, policy=options.assigns), Matching.of(options)
+    known = _columns_of(table, options, frame, overwrite=mode == "overwrite")
+    schema = table_schema(frame, table=table.url, like=like, known=known, policy=options.assigns)
+    matching = Matching.of(options)
     return replace(
         options.request(mode, schema),
         matching=None if matching is None else matching.text,

@@ -87,6 +87,17 @@ def without_foreign_types(given: StructType, wanted: StructType, can_cast: CanCa
     )
 
 
+def without_known_collations(given: StructType, wanted: StructType) -> StructType:
+    """The data's schema, with the collations left out of columns that have those of the table's columns."""
+    same = {field.name.lower() for field in wanted if any(_is_same(field, other) for other in given)}
+    known = StructType([field for field in wanted if field.name.lower() in same])
+    return without_foreign_types(given, known, lambda _, __: False)
+
+
+def _is_same(one: StructField, other: StructField) -> bool:
+    return one.name.lower() == other.name.lower() and one.dataType == other.dataType
+
+
 def _inside(given: SparkType, wanted: SparkType, can_cast: CanCast) -> SparkType:
     """A type with its unsupported parts replaced, where the table's type has a part that Spark can cast them to."""
     match given, wanted:

@@ -23,7 +23,12 @@ from tahoe.spark.configuration.option_names import OptionContext, warn, warn_of_
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.plans import analysed
 from tahoe.spark.jvm.types import delta_schema, spark_schema
-from tahoe.spark.writing.foreign_types import casts_of, holds_foreign, without_foreign_types
+from tahoe.spark.writing.foreign_types import (
+    casts_of,
+    holds_foreign,
+    without_foreign_types,
+    without_known_collations,
+)
 from tahoe.spark.writing.store_assignment import declares
 from tahoe.spark.writing.write_options import WriteOptions, parse_options
 from tahoe.table.versions.table_reader import TableReader
@@ -72,19 +77,28 @@ def reads_table(frame: DataFrame, table: TableReader) -> bool:
     return bool(Gateway(frame.sparkSession).java_class("delta.Files").areRead(analysed(frame), table.url))
 
 
-def table_schema(frame: DataFrame, *, table: str, like: Struct | None = None, policy: Policy = "ANSI") -> Struct:
+def table_schema(
+    frame: DataFrame,
+    *,
+    table: str,
+    like: Struct | None = None,
+    known: Struct | None = None,
+    policy: Policy = "ANSI",
+) -> Struct:
     """The data's schema as a table schema, without column metadata of the source table, such as its rules and field
     ids.
 
     Args:
         like: the table's columns. Data of a type that Delta does not have is allowed if Spark casts it to the table's
             column.
+        known: the table's columns. Data with the collations of its column is allowed.
         policy: the store assignment policy for these casts.
 
     Raises:
         UnsupportedDataTypeError: a column has a type that Delta does not support; names the column.
     """
-    return _table_schema(_like(frame, like, policy), table)
+    given = _like(frame, like, policy)
+    return _table_schema(given if known is None else without_known_collations(given, spark_schema(known)), table)
 
 
 def source_schema(frame: DataFrame, *, table: str, like: Struct) -> Struct:

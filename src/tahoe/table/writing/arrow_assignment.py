@@ -41,6 +41,7 @@ from tahoe.sql.coercion import is_cast_here
 from tahoe.table.arrow.computation import IMPOSSIBLE, cast, moment
 from tahoe.table.arrow.decimals import exact_decimal
 from tahoe.table.arrow.types import arrow_schema, arrow_type, delta_schema, delta_type
+from tahoe.table.writing.parquet_files import check_writes
 
 # The declared type of a string column.
 _LIMITED = re.compile(r"(char|varchar)\((\d+)\)")
@@ -85,8 +86,10 @@ def assign_arrow(
         SchemaMismatchError: a type that cannot be cast to the column's type.
         UnfitValueError: a value that cannot be cast, or a text that is too long.
         NotNullViolationError: a null in a column or field that is NOT NULL, at any depth.
-        UnsupportedOperationError: only Spark makes the cast; char or varchar inside a nested column.
+        UnsupportedOperationError: only Spark makes the cast, or writes such files; char or varchar inside a nested
+            column.
     """
+    check_writes(schema, table=table)
     (check_present if keeps else check_assignable)(delta_schema(data.schema, table=table), schema, table=table)
     positions = {name.lower(): position for position, name in enumerate(data.column_names)}
     texts = {field.name for field in schema if field.name in partition_columns and may_be_stored_as_null(field.type)}

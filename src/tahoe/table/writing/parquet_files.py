@@ -60,6 +60,21 @@ def serialised(plan: WritePlan, values: Mapping[str, Any]) -> dict[str, str | No
     return dict(zip(plan.physical_partition_columns, texts, strict=True))
 
 
+def check_writes(schema: Struct, *, table: str) -> None:
+    """Refuse a table whose files only Spark writes.
+
+    Raises:
+        UnsupportedOperationError: it has geospatial columns.
+    """
+    if geospatial := [field.name for field in schema if holds_geospatial(field.type)]:
+        raise UnsupportedOperationError(
+            operation="Writing without Spark's engine",
+            table=table,
+            detail=f"the table has geospatial columns: {', '.join(geospatial)}",
+            remedy=WITH_SPARKS_ENGINE,
+        )
+
+
 def as_stored(plan: WritePlan, rows: pa.Table) -> pa.Table:
     """Rows with the names and types of data files. Columns that are not in the schema stay, and void columns are left
     out.
@@ -67,13 +82,7 @@ def as_stored(plan: WritePlan, rows: pa.Table) -> pa.Table:
     Raises:
         UnsupportedOperationError: the table has geospatial columns, which only Spark writes.
     """
-    if geospatial := [field.name for field in plan.schema if holds_geospatial(field.type)]:
-        raise UnsupportedOperationError(
-            operation="Writing without Spark's engine",
-            table=plan.url,
-            detail=f"the table has geospatial columns: {', '.join(geospatial)}",
-            remedy=WITH_SPARKS_ENGINE,
-        )
+    check_writes(plan.schema, table=plan.url)
     logical = {field.name: field for field in plan.schema}
     physical = dict(zip((f.name for f in plan.schema), plan.physical_schema, strict=True))
     kept = [name for name in rows.column_names if name not in logical or logical[name].type != VOID]
