@@ -120,6 +120,18 @@ def test_a_block_goes_on_from_what_earlier_ones_have_read(catalog: Catalog, monk
     assert [ids(table) for table in tables] == [[0, 1, 2], [0, 1, 2], [10, 11, 12]]
 
 
+def test_a_table_that_is_not_made_leaves_no_files(catalog: Catalog, tmp_path: Path) -> None:
+    with pytest.raises(KeyError), catalog.new_table("shop.made") as (_, url):
+        folder = Path(url.removeprefix("file://")) / "p=1"
+        folder.mkdir(parents=True)
+        (folder / "part-0.parquet").write_bytes(b"rows")
+        raise KeyError
+    assert list((tmp_path / "lake").iterdir()) == []
+    made = catalog.create_table("shop.made", SCHEMA)
+    made.append(rows(1))
+    assert ids(catalog.table("shop.made")) == [1]
+
+
 def test_what_a_block_has_undone_is_not_known_to_the_next_one(catalog: Catalog) -> None:
     orders = catalog.create_table("shop.orders", SCHEMA)
     with pytest.raises(KeyError), catalog.transaction() as changes:

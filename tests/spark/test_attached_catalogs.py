@@ -134,6 +134,15 @@ def test_a_table_whose_rows_fail_leaves_no_name(spark: SparkSession, lake: str) 
         assert not spark.catalog.tableExists(f"{lake}.shop.made")
 
 
+def test_a_table_whose_rows_fail_leaves_no_files(spark: SparkSession, lake: str, tmp_path: Path) -> None:
+    """Nor those of tasks that have gone on: nobody would delete them, as there is no table."""
+    folders = sorted((tmp_path / "lake").iterdir())
+    for _ in range(4):
+        with pytest.raises(ArithmeticException):
+            spark.sql(f"CREATE TABLE {lake}.shop.made AS SELECT 1 div id AS a FROM range(2)")
+    assert sorted((tmp_path / "lake").iterdir()) == folders
+
+
 @pytest.mark.parametrize("columns", ["AS SELECT 1 AS a", "(a INT)"])
 def test_a_replacement_takes_a_name_that_another_session_has_given_meanwhile(
     spark: SparkSession, lake: str, lake_url: str, monkeypatch: pytest.MonkeyPatch, columns: str

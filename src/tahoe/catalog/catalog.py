@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -43,6 +43,7 @@ from tahoe.catalog.views import Views
 from tahoe.errors import (
     CatalogNameError,
     CatalogNameTakenError,
+    DeltaError,
     ExternalTableError,
     SchemaNotEmptyError,
 )
@@ -53,6 +54,7 @@ from tahoe.protocol.types.schema import Struct
 from tahoe.storage import system_env
 from tahoe.storage.background import in_background
 from tahoe.storage.env import Env, Store, Watch, Watches
+from tahoe.storage.local import no_new_folder_left
 from tahoe.storage.locations import normalise
 from tahoe.storage.managed import ManagedStore
 from tahoe.storage.ratified import RatifiedCommit, TableCommits
@@ -200,7 +202,8 @@ class Catalog(Views):
         self, name: str, *, location: str | None = None, comment: str | None = None
     ) -> Iterator[tuple[str, str]]:
         """Give a name to a new table, whose first version the block commits, with the properties that
-        `managed_properties` tells. If that fails, the name is free again, unless another writer has committed.
+        `managed_properties` tells. If that fails, the name is free again, and a folder that the catalog has chosen is
+        gone, unless another writer has committed.
 
         Returns:
             its id and its folder, as `located`.
@@ -218,13 +221,15 @@ class Catalog(Views):
         entry = {"id": table_id, "name": table_name, "url": url, "comment": comment, "latest_version": -1}
         self._enter(schema_name, name, entry)
         own = -1
-        try:
-            yield table_id, url
-            own = 0
-            self._store(table_id, url).publish()  # whoever opens the folder by its path then finds a managed table
-        except BaseException:
-            _remove_up_to(self._begin, table_id, own)
-            raise
+        with no_new_folder_left(url):
+            try:
+                yield table_id, url
+                own = 0
+                self._store(table_id, url).publish()  # whoever opens the folder by its path then finds a managed table
+            except BaseException:
+                if _remove_up_to(self._begin, table_id, own) and location is None:
+                    empty(self._env_at(url))
+                raise
 
     def register_table(self, name: str, location: str) -> Table:
         """Give a name to a table that is there, whose commits this catalog manages from then on: others who open it by
@@ -418,10 +423,19 @@ class Catalog(Views):
         return CatalogCommits(self._begin, table_id, url, partial(reading, self.engine))
 
 
-def _remove_up_to(begin: Begin, table_id: str, version: int) -> None:
-    """Remove a table that has no later version. Others that have found its name may have made one."""
+def _remove_up_to(begin: Begin, table_id: str, version: int) -> bool:
+    """Remove a table that has no later version, which others may have made that have found its name. Returns whether it
+    is removed: then nobody commits to it any more.
+    """
     with begin() as connection:
-        connection.execute(sa.delete(TABLES).where((TABLES.c.id == table_id) & (TABLES.c.latest_version <= version)))
+        is_it = (TABLES.c.id == table_id) & (TABLES.c.latest_version <= version)
+        return connection.execute(sa.delete(TABLES).where(is_it)).rowcount == 1
+
+
+def empty(env: Env) -> None:
+    """Delete the files in the folder of a table that was not made: tasks of its maker have written them."""
+    with suppress(DeltaError, OSError):  # it is about an error already
+        env.discard([file.key for file in env.store.walk()])
 
 
 def _going_on(table: Table, known: Known | None) -> Table:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, NoReturn
 
 from tahoe._cached import Recent
-from tahoe.catalog.catalog import KNOWN_MAX, Catalog
+from tahoe.catalog.catalog import KNOWN_MAX, Catalog, empty
 from tahoe.catalog.entries import ListedMoment, TableEntry
 from tahoe.catalog.names import parts_of
 from tahoe.catalog.ratification import TableChange
@@ -30,6 +30,7 @@ from tahoe.errors import (
     TableNotManagedError,
 )
 from tahoe.errors.root import cause_text
+from tahoe.storage.local import no_new_folder_left
 from tahoe.storage.ratified import Ratified, RatifiedCommit
 from tahoe.table.table import Table
 
@@ -252,7 +253,12 @@ class RemoteCatalog(Catalog):
         table_id, url = staging["id"], staging["staging_location"]
         self._making[table_id] = commits = RemoteCommits(self._calls, table_id, url, Ratified())
         try:
-            yield table_id, url
+            with no_new_folder_left(url):
+                try:
+                    yield table_id, url
+                except BaseException:  # the server does not know the table yet
+                    empty(self._env_at(url))
+                    raise
             self._store(table_id, url).publish()
             entry = {**names, "table_type": "MANAGED", "storage_location": url, "comment": comment}
             self._calls.named(f"a table {name}", "POST", "/tables", entry)
