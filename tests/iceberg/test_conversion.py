@@ -152,6 +152,21 @@ def test_many_small_manifests_are_merged(path: str, monkeypatch: pytest.MonkeyPa
     assert all(entry.sequence_number > 0 for entry in entries)
 
 
+def test_merged_manifests_stay_small(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of them is written again when one of its files is removed; its bytes do not tell how long that takes."""
+    monkeypatch.setattr(manifests, "_MERGED_MIN", 4)
+    monkeypatch.setattr(manifests, "_MERGED_FILES", 3)
+    table = tahoe.Table(path)
+    for number in range(24):
+        table.append(rows(number), properties=UNIFORM)
+        finish_background()
+    found = iceberg(table)
+    counts = [m.added_files_count + m.existing_files_count for m in found.current_snapshot().manifests(found.io)]
+    assert sum(counts) == 24
+    assert max(counts) < 3 + 3
+    assert len(counts) <= 24 // 3 + 4
+
+
 def test_who_commits_next_does_what_was_left(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     table = plain(path)
     finish_background()

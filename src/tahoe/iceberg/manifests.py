@@ -38,10 +38,10 @@ from tahoe.iceberg.manifest_files import (
 )
 from tahoe.iceberg.metadata_folder import LIST, MANIFEST, MetadataFolder, Output
 
-# From so many manifests on, those below the size are merged up to it. Iceberg's defaults are 100 and 8 MiB; but a
+# From so many manifests on, those with fewer files are merged up to that. Iceberg's defaults are 100 and 8 MiB; but a
 # manifest is written again when one of its files is removed, and PyIceberg writes some 2,000 files a second.
 _MERGED_MIN = 100
-_MERGED_BYTES = 512 << 10
+_MERGED_FILES = 2500
 
 # The files of a manifest, if many are added at once.
 _FILES_PER_MANIFEST = 1000
@@ -158,7 +158,12 @@ def manifests_of(folder: MetadataFolder, snapshot: Snapshot) -> list[ManifestFil
 
 
 def _has_files(manifest: ManifestFile) -> bool:
-    return bool((manifest.added_files_count or 0) + (manifest.existing_files_count or 0))
+    return _files_of(manifest) > 0
+
+
+def _files_of(manifest: ManifestFile) -> int:
+    """How many files, or deletion vectors, a manifest lists as there."""
+    return (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
 
 
 def _location(entry: ManifestEntry) -> str:
@@ -232,12 +237,12 @@ class _Writer:
 
     def merged(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
         """The manifests, with small ones merged if they are many. Those with removed files stay for this snapshot."""
-        small = [m for m in manifests if m.manifest_length < _MERGED_BYTES and not m.deleted_files_count]
+        small = [m for m in manifests if _files_of(m) < _MERGED_FILES and not m.deleted_files_count]
         if len(small) < _MERGED_MIN or self._loses_partitions:
             return manifests
         bins: list[list[ManifestFile]] = [[]]
         for manifest in small:
-            if sum(m.manifest_length for m in bins[-1]) >= _MERGED_BYTES:
+            if sum(map(_files_of, bins[-1])) >= _MERGED_FILES:
                 bins.append([])
             bins[-1].append(manifest)
         merged = {id(manifest) for manifest in small}
