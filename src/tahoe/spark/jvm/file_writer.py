@@ -33,9 +33,6 @@ BOUND_BYTES_MAX = 1024
 # The class with which tasks write, if elements, keys and values have field ids.
 _NUMBERING = "delta.write.NestedIds"
 
-# The Spark whose Parquet writer fails at geometries and geographies.
-WITHOUT_GEOSPATIAL_FILES = "4.1."
-
 # The layout of data files, regardless of the session's settings: timestamps with statistics, dates and times without
 # rebasing, lists and decimals in the standard format.
 _SESSION_SETTINGS: Mapping[str, str] = {

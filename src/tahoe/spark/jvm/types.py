@@ -8,9 +8,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from tahoe.protocol.types.schema import Array, DataType, Field, Map, Struct, parse_schema
+from tahoe.errors import UnsupportedOperationError
+from tahoe.protocol.types.schema import Array, DataType, Field, Map, Struct, holds_geospatial, parse_schema
+
+# The Spark whose Parquet reader and writer fail at geometries and geographies.
+_WITHOUT_GEOSPATIAL_FILES = "4.1."
 
 # Prefix of the column metadata that concerns only the log and the data files.
 _LOG_METADATA = "delta."
@@ -29,6 +34,25 @@ def delta_schema(schema: StructType, *, table: str) -> Struct:
 def spark_schema(schema: Struct) -> StructType:
     """The Spark schema that a table's users see."""
     return StructType.fromJson(json.loads(visible_schema(schema).to_json()))
+
+
+def check_geospatial(spark: SparkSession, schema: Struct, verb: str, *, table: str) -> None:
+    """Refuse columns of geometries and geographies in files, if this Spark has none.
+
+    Args:
+        verb: what the session would do with them: "Reading", or "Writing".
+
+    Raises:
+        UnsupportedOperationError: names the columns.
+    """
+    columns = [field.name for field in schema if holds_geospatial(field.type)]
+    if columns and spark.version.startswith(_WITHOUT_GEOSPATIAL_FILES):
+        raise UnsupportedOperationError(
+            operation=f"{verb} the columns {', '.join(columns)}",
+            table=table,
+            detail=f"Spark {spark.version} has no geometries and geographies in Parquet files",
+            remedy="Use Spark 4.2 or newer, or leave these columns out.",
+        )
 
 
 def visible_schema(schema: Struct) -> Struct:

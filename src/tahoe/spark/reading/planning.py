@@ -32,7 +32,7 @@ from tahoe.spark.jvm.table_cache import (
     table_finder,
     table_of_key,
 )
-from tahoe.spark.jvm.types import visible_schema
+from tahoe.spark.jvm.types import check_geospatial, visible_schema
 from tahoe.spark.reading import answers, change_feed, limits
 from tahoe.spark.reading.data_files import is_plain, mapped_columns
 from tahoe.spark.reading.deletion_vectors import marked_rows, unmarked_rows
@@ -96,6 +96,10 @@ class AnalysedTable:
     within: str | None
 
 
+# How the types of geometries and geographies begin in the JSON of a schema.
+_GEOSPATIAL = '"geo'
+
+
 def plan_scan(
     gateway: Gateway,
     analysed: AnalysedTable,
@@ -119,8 +123,11 @@ def plan_scan(
 
     Raises:
         SchemaChangedError: the newest version does not have the columns with which the query was analysed.
+        UnsupportedOperationError: this Spark does not read a type of the columns.
     """
     begun, reader = now(), _reader(gateway, analysed, version, data, output, filters)
+    if _GEOSPATIAL in output and _scan(reader).kept_files:
+        check_geospatial(gateway.spark, parse_schema(output), "Reading", table=reader.snapshot.url)
     if limit:
         reader = _with_limit(reader, limit, options)
     planned = _java_plan(reader, output)

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
-from tahoe.errors import UnsupportedOperationError, WriteFailedError
+from tahoe.errors import WriteFailedError
 from tahoe.protocol.changes.column_values import check_given
 from tahoe.protocol.changes.constraints import constraints_of
 from tahoe.protocol.configuration.change_feed import CHANGE_DATA_FOLDER, CHANGE_TYPE
@@ -33,21 +33,15 @@ from tahoe.protocol.types.schema import (
     Field,
     Struct,
     as_nullable,
-    holds_geospatial,
     map_fields,
 )
 from tahoe.spark.jvm.failures import error_of_the_query
-from tahoe.spark.jvm.file_writer import (
-    WITHOUT_GEOSPATIAL_FILES,
-    NewFile,
-    WriterSettings,
-    delete_files,
-    write_files,
-)
+from tahoe.spark.jvm.file_writer import NewFile, WriterSettings, delete_files, write_files
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, is_wrong_call
 from tahoe.spark.jvm.plans import forget_rows
 from tahoe.spark.jvm.redistribution import Redistribution
 from tahoe.spark.jvm.table_cache import handed_settings
+from tahoe.spark.jvm.types import check_geospatial
 from tahoe.spark.writing.bloom_filters import filter_settings
 from tahoe.spark.writing.clustering_on_write import CubeOnWrite
 from tahoe.spark.writing.column_rules import Completed, complete
@@ -282,7 +276,7 @@ def write_rows(
         UnsupportedOperationError: this Spark does not write a type of the table.
     """
     plan.check_writes_files()
-    _check_writes_geospatial(plan, completed.frame.sparkSession)
+    check_geospatial(completed.frame.sparkSession, plan.schema, "Writing", table=plan.url)
     gateway, settings = Gateway(completed.frame.sparkSession), writer_settings(plan, options, hidden)
     own = {**filter_settings(plan.filtered_columns), **settings.hadoop}
     settings = replace(settings, hadoop={**own, **handed_settings(gateway, plan.url, own)})
@@ -304,17 +298,6 @@ def write_rows(
         written_files = [cube.tagged(file) for file in written_files]
     num_records = sum(file_statistics.num_records for file_statistics in statistics.values())
     return Written(gateway=gateway, url=plan.url, files=written_files, num_records=num_records, hadoop=own)
-
-
-def _check_writes_geospatial(plan: WritePlan, spark: SparkSession) -> None:
-    columns = [field.name for field in plan.schema if holds_geospatial(field.type)]
-    if columns and spark.version.startswith(WITHOUT_GEOSPATIAL_FILES):
-        raise UnsupportedOperationError(
-            operation=f"Writing the columns {', '.join(columns)}",
-            table=plan.url,
-            detail=f"Spark {spark.version} does not write geometries and geographies to Parquet files",
-            remedy="Use Spark 4.2 or newer.",
-        )
 
 
 def write_changes(plan: WritePlan, options: WriteOptions, rows: DataFrame, refusals: Refusals) -> Written:
