@@ -17,7 +17,9 @@ from tahoe.catalog.server.app import PREFIX
 from tahoe.storage.background import finish_background
 from tests.catalog.serving import Client, Served, listening, served
 
-UNIFORM = {"delta.enableIcebergCompatV2": "true", "delta.universalFormat.enabledFormats": "iceberg"}
+FORMATS = {"delta.universalFormat.enabledFormats": "iceberg"}
+UNIFORM = {"delta.enableIcebergCompatV2": "true", **FORMATS}
+UNIFORM_V3 = {"delta.enableIcebergCompatV3": "true", "delta.enableDeletionVectors": "true", **FORMATS}
 SCHEMA = pa.schema([("id", pa.int64()), ("item", pa.string())])
 TABLE = "/iceberg/v1/catalogs/lake/namespaces/shop/tables/orders"
 
@@ -69,6 +71,16 @@ def test_tables_are_read_as_of_the_ratified_version(lake: Served, orders: tahoe.
         changes.table("shop.orders").append(rows(4))
         assert ids(found) == [2, 3], "what is not ratified is not shown"
     assert ids(found) == [2, 3, 4]
+
+
+def test_deletion_vectors_of_version_3_are_read(lake: Served, at: str) -> None:
+    orders = lake.catalog.create_table("shop.orders", SCHEMA, properties=UNIFORM_V3)
+    orders.append(rows(*range(200)))
+    orders.delete("id < 198")
+    found = reader(at, lake.client("ada", "ADMIN"))
+    assert found.load_table("shop.orders").metadata.format_version == 3
+    assert orders.snapshot().has_deletion_vectors
+    assert ids(found) == [198, 199]
 
 
 @pytest.mark.usefixtures("orders")

@@ -160,7 +160,7 @@ def _table(call: Call) -> tuple[Found, Snapshot, Callable[[], Snapshot]]:
         definition = load()
     if not has_iceberg(definition.properties):
         message = (
-            f"{found.name} has no metadata of Iceberg: set delta.enableIcebergCompatV2 = true and "
+            f"{found.name} has no metadata of Iceberg: set delta.enableIcebergCompatV2 or V3 = true and "
             "delta.universalFormat.enabledFormats = iceberg."
         )
         raise Refusal(404, "TABLE_NOT_FOUND", message)
