@@ -99,6 +99,19 @@ def test_of_a_folder_all_tables_are_told(lake: str, tmp_path: Path) -> None:
     assert (tmp_path / "lake.html").read_text(encoding="utf-8") == run(lake, "--output", "-").stdout
 
 
+def test_a_report_of_several_tables_is_about_their_newest_versions(lake: str) -> None:
+    for option in ("--version", "--timestamp"):
+        done = run(lake, option, "1")
+        assert (done.exit_code, option in done.stderr) == (2, True)
+
+
+def test_the_page_of_several_tables_is_in_no_tables_folder(lake: str) -> None:
+    table = next(Path(lake).rglob("_delta_log")).parent
+    done = run(lake, "--output", str(table / "page.html"))
+    assert (done.exit_code, "VACUUM" in done.stderr) == (2, True)
+    assert not (table / "page.html").exists()
+
+
 def test_a_folder_without_a_table_is_told(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("a")
     done = run(str(tmp_path))

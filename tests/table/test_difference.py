@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import tahoe
-from tahoe.errors import ColumnNotFoundError, DataFileMissingError
+from tahoe.errors import ColumnNotFoundError, DataFileMissingError, InvalidArgumentError
 from tahoe.table.difference import rows as differing_rows
 from tahoe.table.reading import rows as read_rows_module
 from tests.table.builders import memory_env
@@ -236,6 +236,12 @@ def test_what_cannot_be_told_is_an_error() -> None:
     table.overwrite(pa.table({"id": [2]}))
     with pytest.raises(ColumnNotFoundError, match="nope"):
         _ = table.diff(0, keys=["nope"]).counts
+    other = new_table()
+    other.append(pa.table({"id": [1]}), properties=COPIES)
+    other.overwrite(pa.table({"id": ["1"], "new": [1]}), overwrite_schema=True)
+    for key in ("id", "new"):
+        with pytest.raises(InvalidArgumentError, match=f"keys.*both versions have.*there is none.*{key}"):
+            _ = other.diff(0, keys=[key]).counts
     table.env.store.delete(table.snapshot(0).files()["path"][0].as_py())
     found = table.diff(0)
     assert found.files.shared == 0

@@ -56,6 +56,8 @@ def report(
     """
     as_json = as_json or form is ReportFormat.JSON
     if path is None or catalog is not None or not _is_table(path, option):
+        with errors_as_messages():
+            _refuse_version(version, timestamp, str(path or catalog))
         _report_all(path, catalog, output, as_json=as_json, option=option)
         return
     with errors_as_messages():
@@ -78,6 +80,13 @@ def _is_table(path: str, option: list[str] | None) -> bool:
         return table.exists() or next(iter(table.env.store.walk()), None) is None
 
 
+def _refuse_version(version: int | str | None, timestamp: str | None, place: str) -> None:
+    for name, value in (("--version", version), ("--timestamp", timestamp)):
+        if value is not None:
+            detail = "it is for the report of one table; that of several is about their newest versions"
+            raise InvalidOptionError(option=name, value=value, table=place, detail=detail)
+
+
 def _report_all(
     path: str | None, catalog: str | None, output: str | None, *, as_json: bool, option: list[str] | None
 ) -> None:
@@ -85,6 +94,9 @@ def _report_all(
         tables = named_tables(path, catalog, option)
         file = None if output in (None, STANDARD_OUTPUT) else _file(output, None)
         found = fleet_report(str(path or catalog), tables, is_catalog=catalog is not None)
+        if file is not None:
+            for row in found.tables:
+                _check_outside(file, row.url)
     if as_json:
         print_json(found.to_dict())
     elif output == STANDARD_OUTPUT:
@@ -125,11 +137,18 @@ def _file(output: str | None, table: str | None) -> Path:
     detail = None
     if file.is_dir() or not file.parent.is_dir():
         detail = "it is a folder" if file.is_dir() else f"there is no folder {file.parent}"
-    elif table is not None and file.resolve().is_relative_to(Path(table.removeprefix("file://")).resolve()):
-        detail = "it would be in the table's own folder, where VACUUM deletes what is not part of the table"
     if detail is not None:
         raise InvalidOptionError(option="--output", value=str(file), table=table or str(file), detail=detail)
+    if table is not None:
+        _check_outside(file, table)
     return file
+
+
+def _check_outside(file: Path, table: str) -> None:
+    """Check that a file is not in a table's folder."""
+    if table and file.resolve().is_relative_to(Path(table.removeprefix("file://")).resolve()):
+        detail = "it would be in the table's own folder, where VACUUM deletes what is not part of the table"
+        raise InvalidOptionError(option="--output", value=str(file), table=table, detail=detail)
 
 
 def _print_advice(made: TableReport, file: Path) -> None:

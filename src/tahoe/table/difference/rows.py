@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tahoe.errors import ColumnNotFoundError
+from tahoe.errors import ColumnNotFoundError, InvalidArgumentError
 from tahoe.protocol.configuration.column_mapping import MODE, stored_name
 from tahoe.protocol.configuration.row_tracking import METADATA, ROW_ID
 from tahoe.protocol.log.actions import Add
@@ -82,12 +82,12 @@ class RowDifference:
 def row_difference(before: Snapshot, after: Snapshot, files: FileDifference, keys: Sequence[str]) -> RowDifference:
     """
     Raises:
-        ColumnNotFoundError: a key is not a column of both versions.
+        ColumnNotFoundError, InvalidArgumentError: a key is not a column of both versions.
         DeltaDataError: a file is not what the log says, or is gone.
     """
     modes = (before.column_mapping_mode, after.column_mapping_mode)
     columns = compared_columns(before.schema, after.schema, modes, replaced=not files.shared)
-    named = tuple(_key(name, columns, after) for name in keys)
+    named = tuple(_key(name, columns, before, after) for name in keys)
     by_ids = not named and _has_ids(before, columns) and _has_ids(after, columns)
     found = RowDifference(
         schema=arrow_schema(columns.columns),
@@ -106,11 +106,20 @@ def row_difference(before: Snapshot, after: Snapshot, files: FileDifference, key
     return found
 
 
-def _key(name: str, columns: ComparedColumns, after: Snapshot) -> str:
+def _key(name: str, columns: ComparedColumns, before: Snapshot, after: Snapshot) -> str:
     found = columns.columns.find(name)
-    if found is None or found.name not in columns.before:
-        raise ColumnNotFoundError(table=after.url, column=name, columns=", ".join(columns.before))
-    return found.name
+    if found is not None and found.name in columns.before:
+        return found.name
+    both = ", ".join(columns.before)
+    if found is None and before.schema.find(name) is None:
+        raise ColumnNotFoundError(table=after.url, column=name, columns=", ".join(after.schema.names))
+    raise InvalidArgumentError(
+        argument="keys",
+        table=after.url,
+        found=name,
+        expected=f"a column that both versions have, with types that can be compared: {both or 'there is none'}",
+        remedy="Name such columns, or none: then rows are compared as a whole.",
+    )
 
 
 def _has_ids(version: Snapshot, columns: ComparedColumns) -> bool:
