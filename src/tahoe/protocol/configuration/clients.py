@@ -88,7 +88,10 @@ CLIENTS = (
     Client(
         name="delta-spark",
         label="delta-spark 4.4, the reference",
-        source="tried, by tests/interop; its source: TableFeature.allSupportedFeaturesMap, at the tag v4.4.0",
+        source=(
+            "tried, by tests/interop; its source: TableFeature.allSupportedFeaturesMap, at the tag v4.4.0. Tables with "
+            "geospatial need its setting spark.databricks.delta.geo.preview.enabled"
+        ),
         reads_not=frozenset(),
         writes_not=frozenset(),
     ),
