@@ -24,7 +24,7 @@ from tahoe.table.versions.table_reader import TableReader
 
 # The versions of Iceberg compatibility whose rules rewriting can bring about; the last one has deletion vectors and row
 # ids.
-VERSIONS = (2, 3)
+_VERSIONS = (2, 3)
 _TRACKED = 3
 
 
@@ -44,7 +44,7 @@ def upgrade_uniform(
         InvalidPropertyError, UnsupportedOperationError: the table has what Iceberg lacks, such as a column of type
             void.
     """
-    if version not in VERSIONS:
+    if version not in _VERSIONS:
         detail = "it must be 2 or 3"
         raise InvalidOptionError(option="ICEBERG_COMPAT_VERSION", value=version, table=table.url, detail=detail)
     before = table.snapshot()
