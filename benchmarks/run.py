@@ -45,6 +45,7 @@ QUESTIONS = (
     "compaction_beside_writers",
     "beside_a_writer",
     "file_sizes",
+    "how_many_files",
     "streams",
     "vacuum",
     "convert",

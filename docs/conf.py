@@ -21,9 +21,13 @@ from tahoe import __version__, errors  # noqa: E402
 project, author, release = "tahoe", "the tahoe project", __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
 exclude_patterns = ["build"]
-# A reference without a target is an error, but for the types of what a `Scan` keeps for itself.
+# A reference without a target is an error, but for types outside of this site and what a `Scan` keeps for itself.
 nitpicky = True
-nitpick_ignore = [("py:class", "pyarrow.lib.Array"), ("py:class", "tahoe.table.reading.scan.PrunedFiles")]
+nitpick_ignore = [
+    ("py:class", "pyarrow.lib.Array"),
+    ("py:class", "tahoe.table.reading.scan.PrunedFiles"),
+    ("py:class", "collections.abc.Mapping"),
+]
 default_role = "literal"
 
 myst_heading_anchors = 4
@@ -40,6 +44,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = f"tahoe {release}"
 html_static_path = ["static"]
 html_css_files = ["tahoe.css"]
+html_extra_path = ["race"]
 html_show_sphinx = html_show_copyright = html_copy_source = html_show_sourcelink = False
 # Pages that are alone in their part have no navigation of the part.
 html_sidebars = {"tutorial": [], "explanation": [], "search": [], "genindex": []}
@@ -64,6 +69,7 @@ _PLACED = {
     "what-works",
     "support",
     "explanation",
+    "race",
     "contributing",
     "inspect",
     "report",
@@ -83,6 +89,8 @@ _ALSO_CALLED = {
     "howto/retention": ("time to live", "TTL", "expire", "GDPR"),
     "howto/several-writers": ("concurrent", "ConcurrentAppendException", "lock", "race condition", "parallel jobs"),
     "howto/undo-a-mistake": ("rollback", "accidental delete", "recover", "backup"),
+    "howto/sizing": ("file size", "how many partitions", "partition or cluster", "number of files"),
+    "race": ("benchmark", "how fast", "TPC-H", "comparison"),
     "howto/small-files": ("compaction", "too many files", "auto optimize", "bin packing"),
     "howto/slow-queries": ("performance", "tuning", "data skipping", "slow"),
     "howto/upsert": ("deduplicate", "insert or update"),

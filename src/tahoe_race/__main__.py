@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     told = {
         "when": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "machine": machine(),
-        "command": shlex.join(["python", "-m", "tahoe_race", *(sys.argv[1:] if arguments is None else arguments)]),
+        "command": _command(race),
         "scale": race.scale,
         "rounds": race.rounds,
         "engines": list(race.engines),
@@ -52,6 +52,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     (asked.output / "race.svg").write_text(picture(told), encoding="utf-8")
     print(f"{asked.output / 'race.html'}, race.json with all numbers, race.svg")
     return 0
+
+
+def _command(race: Race) -> str:
+    """What repeats a race on another machine, without the places of this one."""
+    chosen = ["--engines", ",".join(race.engines), "--only", ",".join(race.groups)]
+    return shlex.join(["python", "-m", "tahoe_race", *chosen, "--scale", race.scale, "--rounds", str(race.rounds)])
 
 
 def machine() -> str:

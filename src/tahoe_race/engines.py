@@ -48,7 +48,7 @@ ENGINES: Mapping[str, Engine] = {
         "spark_side.py",
         ("delta-spark==4.4.0", f"pyspark=={SPARK}"),
         "io.delta:delta-spark_4.2_2.13:4.4.0",
-        told=_OF_SPARK,
+        told=f"{_OF_SPARK}; VACUUM deletes in parallel",
     ),
     "parquet": Engine(
         "Spark on Parquet",

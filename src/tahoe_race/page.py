@@ -22,6 +22,9 @@ TITLES = {
 }
 _OURS = ("tahoe", "tahoe-comet")
 
+# How many times the length of tahoe's a bar of the picture has at most; an arrow says that it would be longer.
+_LONGEST = 6
+
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c2733; --soft: #5b6875; --paper: #fff; --line: #d9dfe5; --ours: #0b7a75;
         --theirs: #9aa7b4; --bad: #a33; }
@@ -170,12 +173,13 @@ def picture(race: Mapping[str, Any]) -> str:
         lines.append(f"<text x='20' y='{y}' class='t'>{escape(title)}</text>")
         y += 8
         for engine, ratio in [("tahoe", 1.0), *ratios.items()]:
-            width = 70 * min(ratio, 6)
+            width = 70 * min(ratio, _LONGEST)
+            told = f"{ratio:.1f}" if ratio >= 1 else f"{ratio:.2g}"
             kind = "o" if engine in _OURS else "p"
             lines.append(
                 f"<text x='150' y='{y + 13}' class='l' text-anchor='end'>{escape(ENGINES[engine].label)}</text>"
                 f"<rect x='160' y='{y + 2}' width='{width:.0f}' height='14' class='{kind}'/>"
-                f"<text x='{168 + width:.0f}' y='{y + 13}' class='l'>{ratio:.1f}</text>"
+                f"<text x='{168 + width:.0f}' y='{y + 13}' class='l'>{'→ ' if ratio > _LONGEST else ''}{told}</text>"
             )
             y += 19
         y += 26

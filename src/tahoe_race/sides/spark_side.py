@@ -42,6 +42,7 @@ def started() -> SparkSession:
         if os.path.isdir(JARS):
             key, found = "spark.jars", ",".join(sorted(glob.glob(f"{JARS}/*.jar")))
         builder = builder.config(key, found)
+        builder = builder.config("spark.databricks.delta.vacuum.parallelDelete.enabled", "true")
         builder = builder.config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
         builder = builder.config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
     session = builder.getOrCreate()
