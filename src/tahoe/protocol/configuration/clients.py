@@ -90,7 +90,7 @@ CLIENTS = (
         label="delta-spark 4.4, the reference",
         source=(
             "tried, by tests/interop; its source: TableFeature.allSupportedFeaturesMap, at the tag v4.4.0. Tables with "
-            "geospatial need its setting spark.databricks.delta.geo.preview.enabled"
+            "geospatial need its setting geo.preview.enabled, which docs/reference/types.md spells out"
         ),
         reads_not=frozenset(),
         writes_not=frozenset(),
