@@ -47,7 +47,7 @@ html_css_files = ["tahoe.css"]
 html_extra_path = ["race"]
 html_show_sphinx = html_show_copyright = html_copy_source = html_show_sourcelink = False
 # Pages that are alone in their part have no navigation of the part.
-html_sidebars = {"tutorial": [], "explanation": [], "search": [], "genindex": []}
+html_sidebars = {"tutorial": [], "explanation": [], "how-fast": [], "search": [], "genindex": []}
 html_theme_options = {
     "logo": {"text": "tahoe"},
     "navbar_end": ["theme-switcher"],

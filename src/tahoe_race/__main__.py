@@ -8,7 +8,7 @@ import os
 import platform
 import shlex
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +16,7 @@ from pathlib import Path
 from tahoe_race.engines import DATA, ENGINES
 from tahoe_race.page import page, picture
 from tahoe_race.questions import GROUPS
-from tahoe_race.race import Race
+from tahoe_race.race import Race, Result
 
 DEFAULT = ("tahoe", "delta-spark", "parquet", "delta-rs", "duckdb", "sail")
 
@@ -33,7 +33,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         pythons=_pairs(asked.python, [*ENGINES, "data"], "--python"),
         jars=_pairs(asked.jars, ENGINES, "--jars"),
     )
-    results, versions = race.run()
+    race.run(lambda results, versions: _write(race, results, versions, asked.output))
+    print(f"{asked.output / 'race.html'}, race.json with all numbers, race.svg")
+    return 0
+
+
+def _write(race: Race, results: Sequence[Result], versions: Mapping[str, str], folder: Path) -> None:
+    """The page, the picture and the numbers so far: a race that is stopped has raced for something."""
     told = {
         "when": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "machine": machine(),
@@ -41,17 +47,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "scale": race.scale,
         "rounds": race.rounds,
         "engines": list(race.engines),
-        "versions": versions,
+        "versions": dict(versions),
         "data": DATA.requirements,
         "writer": race.writer(),
         "results": [asdict(result) for result in results],
     }
-    asked.output.mkdir(parents=True, exist_ok=True)
-    (asked.output / "race.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-    (asked.output / "race.html").write_text(page(told), encoding="utf-8")
-    (asked.output / "race.svg").write_text(picture(told), encoding="utf-8")
-    print(f"{asked.output / 'race.html'}, race.json with all numbers, race.svg")
-    return 0
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "race.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    (folder / "race.html").write_text(page(told), encoding="utf-8")
+    (folder / "race.svg").write_text(picture(told), encoding="utf-8")
 
 
 def _command(race: Race) -> str:

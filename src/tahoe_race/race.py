@@ -8,7 +8,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -115,8 +115,12 @@ class Race:
     pythons: Mapping[str, str] = field(default_factory=dict)
     jars: Mapping[str, str] = field(default_factory=dict)
 
-    def run(self) -> tuple[list[Result], dict[str, str]]:
-        """The results, and the version of each engine."""
+    def run(self, tell: Callable[[Sequence[Result], Mapping[str, str]], None]) -> None:
+        """Race.
+
+        Args:
+            tell: is called after each question, with the results so far and the version of each engine.
+        """
         self.writer()
         self.folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
@@ -128,7 +132,7 @@ class Race:
             found: list[Result] = []
             for question in questions(course, list(self.groups)):
                 found += self._asked(question, course, sides)
-            return found, {name: side.version for name, side in sides.items()}
+                tell(found, {name: side.version for name, side in sides.items()})
 
     def _side(self, name: str) -> Side:
         python = python_of(name, ENGINES[name], self.folder, self.pythons)
