@@ -17,9 +17,13 @@ def _number(value: Any) -> float | None:
 
 
 def _key(row: Sequence[Any]) -> list[str]:
-    """By which rows are sorted: texts first and numbers roughly, so that rounding does not change the order."""
+    """By which rows are sorted: texts first and numbers roughly, so that rounding does not change the order, and then
+    by where these are, and by what they are exactly.
+    """
     texts = [str(value) for value in row if _number(value) is None]
-    return texts + [f"{number:.3g}" for value in row if (number := _number(value)) is not None]
+    numbers = [number for value in row if (number := _number(value)) is not None]
+    places = "".join("t" if _number(value) is None else "n" for value in row)
+    return [*texts, *(f"{number:.3g}" for number in numbers), places, *map(str, numbers)]
 
 
 def _are_equal(one: Any, other: Any) -> bool:

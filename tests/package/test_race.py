@@ -35,6 +35,11 @@ def test_rows_are_the_same_in_any_order_and_rounded(rows: list[list[Any]], chanc
         assert answers.same(rows, shuffled)
 
 
+def test_rows_with_the_same_values_in_other_columns_are_kept_apart() -> None:
+    for rows in ([[None, 0], [0, None]], [[12345, "a"], [12346, "a"]]):
+        assert answers.same(rows, rows[::-1])
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [([[1]], [[2]]), ([[1], [1]], [[1]]), ([["a"]], [["b"]]), ([[None]], [[0]]), ([[1.0]], [[1.1]]), ([[1, 2]], [[1]])],
