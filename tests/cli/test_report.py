@@ -121,6 +121,12 @@ def test_a_folder_without_a_table_is_told(tmp_path: Path) -> None:
     assert run().exit_code == 2
 
 
+def test_a_catalog_that_is_not_there_is_told_and_not_made(tmp_path: Path) -> None:
+    done = run("--catalog", f"sqlite:///{tmp_path}/lake.db")
+    assert (done.exit_code, list(tmp_path.glob("*.db"))) == (2, [])
+    assert "there is no file" in done.stderr
+
+
 def test_of_a_catalog_all_tables_are_told(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'lake.db'}"
     catalog = tahoe.Catalog(url, root=str(tmp_path / "tables"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,6 +11,9 @@ import typer
 import tahoe
 from tahoe.cli.app import options_of
 from tahoe.table.fleet.fleet import NamedTable, tables_below
+
+# Of a catalog in a file.
+_SQLITE = "sqlite:///"
 
 Folder = Annotated[
     str | None,
@@ -24,12 +28,13 @@ def named_tables(path: str | None, catalog: str | None, option: list[str] | None
     """The tables below a folder, or in a catalog.
 
     Raises:
-        typer.BadParameter: neither or both are given, or there is no table.
+        typer.BadParameter: neither or both are given, there is no such database, or there is no table.
     """
     if (path is None) == (catalog is None):
         raise typer.BadParameter("give a path or --catalog", param_hint="PATH")
     options = options_of(option)
     if catalog is not None:
+        _check_database(catalog)
         from tahoe.catalog import Catalog  # noqa: PLC0415 - an extra
 
         known = Catalog(catalog, storage_options=options)
@@ -40,3 +45,10 @@ def named_tables(path: str | None, catalog: str | None, option: list[str] | None
         place = "the catalog" if path is None else f"{path} and the folders below it"
         raise typer.BadParameter(f"there is no Delta table in {place}", param_hint="PATH")
     return found
+
+
+def _check_database(url: str) -> None:
+    """Check that the file of a catalog is there, since opening it would make one."""
+    file = url.removeprefix(_SQLITE).partition("?")[0]
+    if url.startswith(_SQLITE) and not Path(file).exists():
+        raise typer.BadParameter(f"there is no file {file}", param_hint="--catalog")
