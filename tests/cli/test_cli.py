@@ -559,6 +559,8 @@ def test_the_entry_point_is_there() -> None:
     program = "import sys; from tahoe.cli import main; sys.argv = ['tahoe', '--version']; main()"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, f"tahoe {tahoe.__version__}\n")
+    as_module = [sys.executable, "-m", "tahoe", "--version"]
+    assert subprocess.run(as_module, capture_output=True, text=True, timeout=60).stdout == done.stdout
 
 
 @pytest.mark.server
