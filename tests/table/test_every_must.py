@@ -41,7 +41,15 @@ def _data(*ids: int) -> bytes:
     return out.getvalue()
 
 
-DATA, TWO_ROWS = _data(0, 1, 2), _data(0, 2)
+def _shredded() -> bytes:
+    parts = {"metadata": [b"\x01\x00\x00"] * ROWS, "value": [None] * ROWS, "typed_value": [1, 2, 3]}
+    kind = pa.struct([("metadata", pa.binary()), ("value", pa.binary()), ("typed_value", pa.int64())])
+    out = io.BytesIO()
+    pq.write_table(pa.table({"v": pa.array(pa.table(parts).to_pylist(), kind)}), out)
+    return out.getvalue()
+
+
+DATA, TWO_ROWS, SHREDDED = _data(0, 1, 2), _data(0, 2), _shredded()
 
 
 # --- the actions of the logs
@@ -223,7 +231,8 @@ class Broken:
     Attributes:
         section: a heading of PROTOCOL.md.
         rule: in our words.
-        commits: of the log. The data files `x`, `y` and `z` with the ids 0, 1 and 2 exist, and `w` without 1.
+        commits: of the log. The data files `x`, `y` and `z` with the ids 0, 1 and 2 exist, and `w` without 1;
+            `s` has shredded variants.
         files: what else is written, such as a checkpoint.
         who: who notices.
         says: what the finding says, or the class of the error.
@@ -719,6 +728,18 @@ BROKEN: Sequence[Broken] = (
         "variantShredding requires variantType",
         [protocol(3, 7, ["variantShredding"], ["variantShredding"]), M],
     ),
+    reported(
+        "Writer Requirements for Variant Shredding",
+        "the property says that the protocol supports it",
+        "delta.enableVariantShredding is true, but the protocol does not support variantShredding",
+        [features(readers=["variantType"]), metadata(column("v", "variant"), enableVariantShredding="true")],
+    ),
+    reported(
+        "Variant Data Type",
+        "tables with shredded variants support variantShredding",
+        "column v has shredded variants, but the protocol has no variantShredding",
+        [features(readers=["variantType"]), metadata(column("v", "variant")), add("s", size=len(SHREDDED))],
+    ),
     # Row Tracking
     reported(
         "Row Tracking",
@@ -868,6 +889,16 @@ BROKEN: Sequence[Broken] = (
         "the columns are those of the table",
         "clustered by gone, which is not in the schema",
         [features("clustering", "domainMetadata"), M, domain("delta.clustering", {"clusteringColumns": [["gone"]]})],
+    ),
+    reported(
+        "Variant Data Type",
+        "a variant is no clustering column",
+        "clustered by v, of a type without minimum and maximum statistics",
+        [
+            features("clustering", "domainMetadata", readers=["variantType"]),
+            metadata(column("v", "variant")),
+            domain("delta.clustering", {"clusteringColumns": [["v"]]}),
+        ],
     ),
     # In-Commit Timestamps
     reported(
@@ -1093,6 +1124,15 @@ BROKEN: Sequence[Broken] = (
         "partitioned by s, which has no primitive type",
         [P, metadata(column(), column("s", {"type": "struct", "fields": []}), partition_by=["s"])],
     ),
+    *(
+        reported(
+            "Variant Data Type",
+            f"a {kind} is no partition column",
+            "partitioned by v, which has no primitive type with an order",
+            [features(readers=[feature]), metadata(column(), column("v", kind), partition_by=["v"])],
+        )
+        for kind, feature in (("variant", "variantType"), ("geometry", "geospatial"))
+    ),
     reported(
         "Last Checkpoint File Schema",
         "the checksum is that of the file",
@@ -1108,6 +1148,7 @@ def written(broken: Broken) -> Env:
     for path in ("x", "y", "z"):
         env.store.put(path, DATA)
     env.store.put("w", TWO_ROWS)
+    env.store.put("s", SHREDDED)
     for version, lines in enumerate(broken.commits):
         if lines:  # an empty commit stands for one that is missing
             env.store.put(log_files.commit_key(version), b"".join(json.dumps(line).encode() + b"\n" for line in lines))

@@ -28,6 +28,7 @@ from tahoe.protocol.configuration.column_mapping import (
 from tahoe.protocol.configuration.feature_conflicts import ICEBERG_COMPATS
 from tahoe.protocol.configuration.features import (
     FEATURES,
+    FEATURES_BY_NAME,
     READER_VERSION_FEATURES,
     WRITER_VERSION_FEATURES,
     active_features,
@@ -55,9 +56,9 @@ from tahoe.protocol.log.actions import (
 )
 from tahoe.protocol.statistics import clustering
 from tahoe.protocol.statistics.clustering import clustering_columns
-from tahoe.protocol.statistics.stats import num_records_of
+from tahoe.protocol.statistics.stats import has_bounds, num_records_of
 from tahoe.protocol.types.column_metadata import IDENTITY_HIGH_WATER_MARK, IDENTITY_START, IDENTITY_STEP
-from tahoe.protocol.types.schema import Array, Map, Struct, check_unique_names, walk_fields
+from tahoe.protocol.types.schema import check_unique_names, is_comparable, walk_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,13 +202,9 @@ def _columns(change: Transition) -> Iterator[str]:
     twice = [name for name, count in Counter(map(str.lower, metadata.partition_columns)).items() if count > 1]
     if twice:
         yield f"it is partitioned by {', '.join(twice)} more than once"
-    nested = [
-        name
-        for name in metadata.partition_columns
-        if isinstance(getattr(metadata.schema.find(name), "type", None), Struct | Array | Map)
-    ]
-    if nested:
-        yield f"it is partitioned by {', '.join(nested)}, which has no primitive type"
+    found = map(metadata.schema.find, metadata.partition_columns)
+    if odd := [column.name for column in found if column is not None and not is_comparable(column.type)]:
+        yield f"it is partitioned by {', '.join(odd)}, which has no primitive type with an order"
 
 
 def _mapping(change: Transition) -> Iterator[str]:
@@ -245,6 +242,9 @@ def _used_features(change: Transition) -> Iterator[str]:
         )  # by a column, whatever the properties
         if is_used and not supports(protocol, feature.name):
             yield f"a column uses {feature.rule}, but the protocol does not support {feature.name}"
+    shredding = FEATURES_BY_NAME["variantShredding"]
+    if shredding.active(metadata.schema, metadata.configuration) and not supports(protocol, shredding.name):
+        yield f"delta.enableVariantShredding is true, but the protocol does not support {shredding.name}"
     for feature in active_features(protocol, metadata):
         if (detail := feature.conflict(protocol, metadata)) is not None:
             yield f"{feature.name}: {detail}"
@@ -364,8 +364,11 @@ def _clustering(change: Transition) -> Iterator[str]:
     columns = clustering_columns(change.domains.get(clustering.DOMAIN), metadata.schema, change.after.mapping_mode)
     if columns and metadata.partition_columns:
         yield f"the table is both clustered and partitioned by {', '.join(metadata.partition_columns)}"
-    if unknown := [".".join(path) for path in columns if metadata.schema.resolve(path) is None]:
+    found = {path: metadata.schema.resolve(path) for path in columns}
+    if unknown := [".".join(path) for path, fields in found.items() if fields is None]:
         yield f"the table is clustered by {', '.join(unknown)}, which is not in the schema"
+    if odd := [".".join(path) for path, fields in found.items() if fields and not has_bounds(fields[-1].type)]:
+        yield f"the table is clustered by {', '.join(odd)}, of a type without minimum and maximum statistics"
 
 
 def _iceberg(change: Transition) -> Iterator[str]:

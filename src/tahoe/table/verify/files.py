@@ -369,8 +369,8 @@ class _Examination(_Presence):
         ]
 
     def _wrong_columns(self, footer: pq.FileMetaData) -> str | None:
-        """The columns that have another type than the table's, as words; None if there are none. Only Spark reads
-        shredded variants.
+        """The columns that have another type than the table's, as words; None if there are none. Shredded variants,
+        which only Spark reads, are right where the protocol supports them.
         """
         columns, match = (
             FileColumns(canonical_schema(footer.schema.to_arrow_schema())),
@@ -380,8 +380,11 @@ class _Examination(_Presence):
             try:
                 if (found := match(columns, column)) is not None:
                     conform(pa.array([], found.type), column.type, match)
-            except (pa.ArrowNotImplementedError, ShreddedVariantError):
+            except pa.ArrowNotImplementedError:
                 continue
+            except ShreddedVariantError:
+                if not supports(self._snapshot.protocol, "variantShredding"):
+                    return f"column {column.name} has shredded variants, but the protocol has no variantShredding"
             except pa.ArrowException as error:
                 kind = "" if found is None else f" is {found.type} in the file but {column.type} in the table"
                 return f"column {column.name}{kind} ({error})"
