@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -17,7 +18,7 @@ import tahoe
 from tahoe.protocol.changes.column_changes import ColumnChange
 from tahoe.protocol.log.actions import Add
 from tahoe.protocol.statistics.stats import num_records_of
-from tahoe.protocol.types.schema import LONG, VARIANT, Array, Field, Struct
+from tahoe.protocol.types.schema import LONG, VARIANT, Array, Field, Geospatial, Struct
 from tahoe.protocol.types.schema import Decimal as DecimalType
 from tahoe.storage.background import finish_background
 from tahoe.table.layout.compaction import CompactionSettings
@@ -26,6 +27,7 @@ from tahoe.table.layout.upgrade_uniform import upgrade_uniform
 from tahoe.table.log.deletion_vectors import deleted_rows
 from tahoe.table.reading.physical_rows import PhysicalRows
 from tahoe.table.transactions.alter import set_properties
+from tests.table.geometries import WellKnownBinary, point
 
 FORMATS = {"delta.universalFormat.enabledFormats": "iceberg"}
 UNIFORM = {"delta.enableIcebergCompatV2": "true", **FORMATS}
@@ -346,6 +348,35 @@ def variants(path: str) -> tahoe.Table:
 def element_id(metadata: Mapping[str, object]) -> int:
     (number,) = metadata["delta.columnMapping.nested.ids"].values()
     return number
+
+
+def geometries(path: str) -> tahoe.Table:
+    """A table with a point and a null, and other columns of geometries and geographies. PyIceberg cannot read it."""
+    table = tahoe.Table(path)
+    columns = (
+        Field(name="id", type=LONG),
+        Field(name="at", type=Geospatial("geometry")),
+        Field(name="m", type=Geospatial("geometry", "EPSG:3857")),
+        Field(name="areas", type=Array(element=Geospatial("geography", algorithm="SPHERICAL"))),
+    )
+    table.create(Struct(columns), properties=UNIFORM_V3)
+    kinds = {"id": pa.int64(), "at": WellKnownBinary("{}")}
+    of = {column.name: column.metadata for column in table.schema}
+    names = {name: of[name]["delta.columnMapping.physicalName"] for name in kinds}
+    numbers = {name: {"PARQUET:field_id": str(of[name]["delta.columnMapping.id"])} for name in kinds}
+    schema = pa.schema([pa.field(names[name], kind, metadata=numbers[name]) for name, kind in kinds.items()])
+    points = pa.ExtensionArray.from_storage(kinds["at"], pa.array([point(1, 2), None], pa.binary()))
+    file = f"{path}/points.parquet"
+    pq.write_table(pa.Table.from_arrays([pa.array([1, 2]), points], schema=schema), file)
+    low, high = {names["id"]: 1, names["at"]: "POINT(1.0 2.0)"}, {names["id"]: 2, names["at"]: "POINT(1.0 2.0)"}
+    counts = {names["id"]: 0, names["at"]: 1}
+    stats = json.dumps({"numRecords": 2, "minValues": low, "maxValues": high, "nullCount": counts})
+    size = os.path.getsize(file)
+    with table.transaction() as changes:
+        changes._draft.adds.append(
+            Add(path="points.parquet", partition_values={}, size_bytes=size, modification_time_ms=0, stats=stats)
+        )
+    return table
 
 
 # Tables with deletion vectors.

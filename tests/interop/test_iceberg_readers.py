@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import tahoe
 from tahoe.storage.background import finish_background
 from tests.catalog.commands import fine, serving
-from tests.iceberg.tables import LINEAGE, MARKED, TABLES, UNIFORM, iceberg, variants, with_lineage
+from tests.iceberg.tables import LINEAGE, MARKED, TABLES, UNIFORM, geometries, iceberg, variants, with_lineage
+from tests.table.geometries import point
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = ROOT / ".venv-iceberg" / "bin" / "python"
@@ -192,7 +194,26 @@ def test_spark_reads_the_same_rows_at_each_version(tmp_path: Path) -> None:
     requests.append({"path": str(tmp_path / "v"), "snapshot": None, "columns": texts})
     values = [[0, 1], ['{"a":7}', None], ['[{"a":7}]', "[]"], [0, 1], [1, 1]]
     expected.append(("variants", pa.table(values, ["id", "v", "vs", *LINEAGE])))
-    for (where, rows), read in zip(expected, spark_reads(requests), strict=True):
+    geometries(str(tmp_path / "g"))
+    finish_background()
+    texts = ["id", "st_asbinary(at) at", "m is null m", "areas is null a"]
+    requests.append({"path": str(tmp_path / "g"), "snapshot": None, "columns": texts})
+    values = [[1, 2], [point(1, 2), None], [True, True], [True, True]]
+    expected.append(("geometries", pa.table(values, ["id", "at", "m", "a"])))
+    least = [
+        "max(moment) hi",
+        "min(moment) low",
+        "max(local) local",
+        "max(id) id",
+        "max(money) money",
+        "min(half) half",
+    ]
+    requests.append({"path": str(tmp_path / "plain"), "snapshot": None, "columns": least})
+    ends = made["plain"].to_arrow()
+    values = [[getattr(pc, each[:3])(ends[each[4 : each.index(")")]]).as_py()] for each in least]
+    expected.append(("aggregates", pa.table(values, [each.rpartition(" ")[2] for each in least])))
+    read_rows = spark_reads(requests, **{"spark.sql.geospatial.enabled": "true"})
+    for (where, rows), read in zip(expected, read_rows, strict=True):
         order = rows.column_names
         assert sorted(repr([plain(row[name]) for name in order]) for row in read) == rows_of(rows, order), where
 

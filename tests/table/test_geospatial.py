@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,27 +14,9 @@ from tahoe.errors import GeospatialUnsupportedError, MixedReferenceSystemsError,
 from tahoe.protocol.statistics.stats import encode_statistics
 from tahoe.protocol.types.schema import Field, Geospatial, Struct, parse_schema, parse_type
 from tahoe.table.writing.footers import footer_statistics
+from tests.table.geometries import WellKnownBinary, point
 
 GEOMETRY = Geospatial("geometry", "OGC:CRS84")
-
-
-class WellKnownBinary(pa.ExtensionType):
-    """The type of Arrow that its Parquet writer stores as a geometry or a geography."""
-
-    def __init__(self, definition: str) -> None:
-        self.definition = definition
-        super().__init__(pa.binary(), "geoarrow.wkb")
-
-    def __arrow_ext_serialize__(self) -> bytes:
-        return self.definition.encode()
-
-    @classmethod
-    def __arrow_ext_deserialize__(cls, storage: pa.DataType, serialized: bytes) -> WellKnownBinary:
-        return cls(serialized.decode())
-
-
-def point(*numbers: float, kind: int = 1) -> bytes:
-    return struct.pack(f"<BI{len(numbers)}d", 1, kind, *numbers)
 
 
 EMPTY = point(float("nan"), float("nan"))

@@ -12,7 +12,7 @@ import tahoe
 from tahoe.errors import ColumnTypeChangeError, InvalidOptionError, InvalidPropertyError, UnsupportedOperationError
 from tahoe.protocol.changes.column_changes import ColumnChange
 from tahoe.protocol.log.actions import Add
-from tahoe.protocol.types.schema import LONG, TIMESTAMP_NTZ
+from tahoe.protocol.types.schema import LONG, STRING, TIMESTAMP_NTZ, Field, Geospatial, Struct
 from tahoe.table.layout.compaction import CompactionSettings
 from tahoe.table.layout.optimize import REORG, OptimizeRequest, optimize
 from tahoe.table.transactions.alter import set_properties, unset_properties
@@ -127,6 +127,35 @@ def test_what_does_not_go_together_is_refused(properties, problem):
     with pytest.raises(InvalidPropertyError, match=problem):
         table.append(pa.table({"id": [1]}), properties=properties)
     assert not table.exists()
+
+
+@pytest.mark.parametrize(
+    ("default", "is_literal"),
+    [
+        *(
+            (text, True)
+            for text in ("'x'", r"'it\'s'", "'it''s'", r'"a\"b"', "r'a\\'", "'two' 'parts'", "'two\nlines'")
+        ),
+        *((text, True) for text in ("null", "X'AB'", "DATE '2026-01-31'", "timestamp_ntz'2026-01-31 12:00:00'")),
+        *((text, False) for text in ("upper('x')", "'a' || 'b'", r"'a\' || 'b'", "current_date()", "'a", "'a'b'")),
+    ],
+)
+def test_defaults_are_literals_in_version_3(default, is_literal):
+    column = Field(name="v", type=STRING, metadata={"CURRENT_DEFAULT": default})
+    schema = Struct((Field(name="id", type=LONG), column))
+    properties = {**V3, "delta.feature.allowColumnDefaults": "supported"}
+    if is_literal:
+        assert new().create(schema, properties=properties) == 0
+    else:
+        with pytest.raises(InvalidPropertyError, match="must be a literal, unlike that of v"):
+            new().create(schema, properties=properties)
+
+
+def test_version_3_has_geometries():
+    schema = Struct((Field(name="id", type=LONG), Field(name="g", type=Geospatial("geometry"))))
+    assert new().create(schema, properties=V3) == 0
+    with pytest.raises(InvalidPropertyError, match="geometry or geography: g"):
+        new().create(schema, properties=V2)
 
 
 @pytest.mark.parametrize("properties", [V2, V3])

@@ -31,6 +31,7 @@ from tahoe.protocol.statistics.stats import (
     EXACT_DIGITS,
     MILLISECOND_REST_MICROS,
     Path,
+    has_bounds,
     parse_statistics,
 )
 from tahoe.protocol.types.partitions import parse_partition_value, to_days, to_micros
@@ -144,7 +145,8 @@ class DataFiles:
         )
 
     def _bounds(self, values: Any) -> Iterator[tuple[Path, Any]]:
-        return ((path, value) for path, value in values.items() if path in self._columns)
+        found = ((path, value) for path, value in values.items() if path in self._columns)
+        return ((path, value) for path, value in found if has_bounds(self._columns[path][1]))
 
     def _encoded(self, values: dict[Path, Any], sign: float) -> dict[int, bytes]:
         """Bounds as bytes. Iceberg leaves NaN out, and takes zeros by their sign."""

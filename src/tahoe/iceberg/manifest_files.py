@@ -34,7 +34,7 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.types import StructType
 
-from tahoe.iceberg import variant_type
+from tahoe.iceberg import type_names
 from tahoe.iceberg.metadata_folder import Output
 
 FormatVersion = Literal[2, 3]
@@ -76,7 +76,7 @@ def write_manifest(
     """
     partition = spec.partition_type(schema)
     header = {
-        "schema": variant_type.to_file(schema.model_dump_json()),
+        "schema": type_names.to_file(schema.model_dump_json()),
         "partition-spec": f"[{','.join(field.model_dump_json() for field in spec.fields)}]",
         "partition-spec-id": str(spec.spec_id),
         "format-version": str(version),

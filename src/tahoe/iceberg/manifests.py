@@ -130,7 +130,8 @@ class Manifests:
         return self._list(new), counted
 
     def _of(self, content: ManifestContent) -> list[ManifestFile]:
-        return [manifest for manifest in self.live if manifest.content == content]
+        """Those of the snapshot before; manifests that only tell what it removed are not taken over."""
+        return [manifest for manifest in self.live if manifest.content == content and _has_files(manifest)]
 
     def _list(self, new: NewSnapshot) -> str:
         output = self.folder.output(LIST.format(new.id))

@@ -16,7 +16,7 @@ from pyiceberg.serializers import FromInputFile
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.typedef import IcebergBaseModel
 
-from tahoe.iceberg import variant_type
+from tahoe.iceberg import type_names
 from tahoe.storage.env import physical_url
 from tahoe.table.adoption.iceberg_source import METADATA_FILE, StoredInput
 from tahoe.table.log.delta_log import Log
@@ -66,7 +66,7 @@ class MetadataFolder:
         file = self.input(key)
         if ".gz" in key:  # of another writer
             return FromInputFile.table_metadata(file)
-        return TableMetadataUtil.parse_raw(variant_type.from_file(file.open().read().decode()))
+        return TableMetadataUtil.parse_raw(type_names.from_file(file.open().read().decode()))
 
     def _numbered(self) -> dict[int, str]:
         """The metadata files, by their numbers. Those of other writers may be compressed."""
@@ -131,7 +131,7 @@ class MetadataFolder:
 def encode_metadata(metadata: TableMetadata) -> bytes:
     """The content of a metadata file. PyIceberg's class for version 3 of the format reads, but refuses to write."""
     text: str = IcebergBaseModel.model_dump_json(metadata)
-    return variant_type.to_file(text).encode()
+    return type_names.to_file(text).encode()
 
 
 def is_of_snapshot(key: str) -> bool:

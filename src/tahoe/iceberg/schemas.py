@@ -19,6 +19,8 @@ from pyiceberg.types import (
     DecimalType,
     DoubleType,
     FloatType,
+    GeographyType,
+    GeometryType,
     IcebergType,
     IntegerType,
     ListType,
@@ -34,7 +36,9 @@ from pyiceberg.types import (
 
 from tahoe.errors import UnsupportedDataTypeError, UnsupportedOperationError
 from tahoe.protocol.configuration.column_mapping import column_id, nested_ids, physical_name
-from tahoe.protocol.types.schema import Array, DataType, Decimal, Field, Map, Struct
+from tahoe.protocol.statistics.answers import exact_bounds
+from tahoe.protocol.statistics.stats import has_bounds
+from tahoe.protocol.types.schema import VARIANT, Array, DataType, Decimal, Field, Geospatial, Map, Struct
 from tahoe.table.reading.snapshot_state import SnapshotState
 
 _PRIMITIVES: Mapping[str, IcebergType] = {
@@ -50,18 +54,27 @@ _PRIMITIVES: Mapping[str, IcebergType] = {
     "date": DateType(),
     "timestamp": TimestamptzType(),
     "timestamp_ntz": TimestampType(),
-    "variant": UnknownType(),  # see `variant_type`
+    "variant": UnknownType(),  # see `type_names`
 }
 
+# The first version of the format with variants, geometries and geographies.
+_V3_TYPES_SINCE = 3
 
-def iceberg_schema(schema: Struct, schema_id: int, *, table: str) -> Schema:
+# The property of a column that tells Spark with Iceberg's runtime which statistics it may answer aggregates from.
+_METRICS = "write.metadata.metrics.column."
+
+
+def iceberg_schema(schema: Struct, schema_id: int, *, version: int, table: str) -> Schema:
     """The schema with the names and comments of the table.
 
+    Args:
+        version: of Iceberg's format.
+
     Raises:
-        UnsupportedDataTypeError: a column has a type that Iceberg lacks, or no id.
+        UnsupportedDataTypeError: a column has a type that this version of Iceberg lacks, or no id.
         UnsupportedOperationError: two columns have the same name, since Iceberg joins those of nested ones by dots.
     """
-    fields = _Columns(table).fields(schema)
+    fields = _Columns(table, version).fields(schema)
     try:
         return Schema(*fields, schema_id=schema_id)
     except ValueError as error:
@@ -76,8 +89,8 @@ def iceberg_schema(schema: Struct, schema_id: int, *, table: str) -> Schema:
 class _Columns:
     """Translates columns of one table."""
 
-    def __init__(self, table: str) -> None:
-        self.table = table
+    def __init__(self, table: str, version: int) -> None:
+        self.table, self.version = table, version
 
     def fields(self, struct: Struct, *, nullable: bool = False) -> list[NestedField]:
         """Args: nullable: the struct can be null; then its fields are, too, and none is required."""
@@ -112,9 +125,13 @@ class _Columns:
                 return MapType(**_part("key", key), **_part("value", value), value_required=required)
             case Decimal():
                 return DecimalType(kind.precision, kind.scale)
+            case Geospatial("geometry", crs) if self.version >= _V3_TYPES_SINCE:
+                return GeometryType(crs)
+            case Geospatial(_, crs, algorithm) if self.version >= _V3_TYPES_SINCE:
+                return GeographyType(crs, algorithm.lower())
             case _:
                 found = _PRIMITIVES.get(str(kind))
-                if found is None:
+                if found is None or (kind == VARIANT and self.version < _V3_TYPES_SINCE):
                     raise UnsupportedDataTypeError(table=self.table, column=path, type=str(kind))
                 return found
 
@@ -133,6 +150,16 @@ def _part(name: str, given: tuple[int, IcebergType]) -> dict[str, object]:
 def name_mapping(schema: Struct) -> NameMapping:
     """How readers find the columns of files without ids: by physical names, which such files have."""
     return NameMapping([_mapped(column) for column in schema])
+
+
+def rounded_bounds(schema: Struct) -> dict[str, str]:
+    """The properties which say of columns that their bounds are not those of a row, as those of timestamps are not,
+    which the log has in milliseconds: Spark with Iceberg's runtime would take them for the least and greatest values.
+    """
+    rounded = (
+        path for path, column in schema.leaves() if has_bounds(column.type) and exact_bounds(column.type) is None
+    )
+    return {f"{_METRICS}{'.'.join(path)}": "counts" for path in rounded}
 
 
 def _mapped(column: Field) -> MappedField:

@@ -26,7 +26,13 @@ from tahoe.iceberg.manifest_files import ROW_LINEAGE_SINCE, field_of
 from tahoe.iceberg.manifests import Counted, Manifests, NewSnapshot
 from tahoe.iceberg.metadata_folder import DELTA_TIMESTAMP, DELTA_VERSION, VECTORS, Converted, MetadataFolder
 from tahoe.iceberg.puffin import write_vectors
-from tahoe.iceberg.schemas import iceberg_schema, name_mapping, partition_spec, without_name_conflicts
+from tahoe.iceberg.schemas import (
+    iceberg_schema,
+    name_mapping,
+    partition_spec,
+    rounded_bounds,
+    without_name_conflicts,
+)
 from tahoe.protocol.configuration.column_mapping import highest_id
 from tahoe.protocol.configuration.row_tracking import DOMAIN, high_water_mark
 from tahoe.protocol.configuration.universal_format import format_version
@@ -154,11 +160,11 @@ class TableState:
 
     def _define(self, state: DeltaSnapshot) -> bool:
         """Take over schema and partitioning. Returns whether these partition existing files in another way."""
-        schema = iceberg_schema(state.schema, 0, table=state.url)
+        schema = iceberg_schema(state.schema, 0, version=self.manifests.version, table=state.url)
         same = next((s for s in self.schemas if s.as_struct() == schema.as_struct()), None)
         if same is None:
             number = max((s.schema_id for s in self.schemas), default=-1) + 1
-            same = iceberg_schema(state.schema, number, table=state.url)
+            same = iceberg_schema(state.schema, number, version=self.manifests.version, table=state.url)
             self.schemas.append(same)
         self.schema_id = same.schema_id
         now = next((spec for spec in self.specs if spec.spec_id == self.spec_id), None)
@@ -328,6 +334,7 @@ class TableState:
         own = {name: value for name, value in snapshot.properties.items() if not name.lower().startswith(_OF_DELTA)}
         return {
             **own,
+            **rounded_bounds(snapshot.schema),
             _NAME_MAPPING: name_mapping(snapshot.schema).model_dump_json(),
             DELTA_VERSION: str(snapshot.version),
             DELTA_TIMESTAMP: str(snapshot.timestamp_ms),

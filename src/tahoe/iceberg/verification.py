@@ -112,7 +112,7 @@ class _Found:
 
 def _differences(state: Snapshot, metadata: TableMetadata, found: _Found) -> Iterator[str]:
     schema = metadata.schema()
-    wanted = iceberg_schema(state.schema, schema.schema_id, table=state.url)
+    wanted = iceberg_schema(state.schema, schema.schema_id, version=metadata.format_version, table=state.url)
     if schema.as_struct() != wanted.as_struct():
         yield f"the schema is {schema.as_struct()}, but that of version {state.version} is {wanted.as_struct()}"
         return

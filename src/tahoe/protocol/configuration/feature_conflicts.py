@@ -132,10 +132,13 @@ def _features(protocol: Protocol) -> Set[str]:
     return protocol.writer_features or frozenset()
 
 
-# A default value that is written down, and need not be computed.
+# A default value that is written down, and need not be computed. Texts that follow each other are one.
+_TEXT = r"""('(\\.|[^'\\])*'|"(\\.|[^"\\])*")"""
+_RAW_TEXT = r"""('[^']*'|"[^"]*")"""
+_NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?[a-z]{0,2}"
 _LITERAL = re.compile(
-    r"null|true|false|[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?[a-z]{0,2}|((date|timestamp(_ntz|_ltz)?|x)\s*)?('[^']*'|\"[^\"]*\")",
-    re.IGNORECASE,
+    rf"null|true|false|{_NUMBER}|{_TEXT}(\s*{_TEXT})*|r{_RAW_TEXT}|(date|timestamp(_ntz|_ltz)?|x)\s*{_TEXT}",
+    re.IGNORECASE | re.DOTALL,
 )
 
 _V2_TYPES = frozenset(
@@ -162,8 +165,8 @@ ICEBERG_COMPATS = (
     ),
     IcebergCompat(
         number=3,
-        allows=lambda kind: kind == VARIANT or _is_v2_type(kind),
-        columns="void, geometry or geography",
+        allows=lambda kind: kind == VARIANT or isinstance(kind, Geospatial) or _is_v2_type(kind),
+        columns="void",
         vectors=None,
         is_tracked=True,
     ),
