@@ -198,6 +198,23 @@ def test_variants_are_what_they_are_in_files(path: str) -> None:
     assert (verify(table.snapshot()).differences, verify(table.snapshot()).rows) == ((), 1)
 
 
+def test_versions_without_row_ids_are_passed_over(path: str) -> None:
+    """RESTORE leads to a version from before the compatibility, and back."""
+    table = tahoe.Table(path)
+    table.append(rows(0), properties={"delta.columnMapping.mode": "name"})
+    set_properties(table, UNIFORM_V3)
+    table.append(rows(10))
+    table.restore(0)
+    table.append(rows(20))
+    finish_background()
+    table.restore(2)
+    found = iceberg(table)
+    assert found.properties["delta-version"] == "5"
+    assert same(found.scan().to_arrow(), table.to_arrow())
+    assert verify(table.snapshot()).differences == ()
+    assert found.metadata.next_row_id == high_water_mark(table.snapshot().domains[DOMAIN]) + 1
+
+
 def test_other_versions_are_refused(path: str) -> None:
     table = plain(path)
     with pytest.raises(InvalidOptionError, match="must be 2 or 3"):

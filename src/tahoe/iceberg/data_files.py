@@ -23,7 +23,6 @@ from pyiceberg.types import PrimitiveType, UnknownType
 from tahoe.errors import UnsupportedOperationError
 from tahoe.iceberg.manifest_files import RECORDS, ROW_LINEAGE_SINCE
 from tahoe.protocol.configuration.column_mapping import column_id, physical_schema, stored_name
-from tahoe.protocol.configuration.universal_format import format_version
 from tahoe.protocol.log.actions import Add
 from tahoe.protocol.log.file_paths import resolve_path
 from tahoe.protocol.statistics.stats import (
@@ -71,15 +70,16 @@ class DataFiles:
 
     Args:
         schema: the version's schema in Iceberg.
+        version: of the metadata's format, which another version of the table may have decided.
     """
 
-    def __init__(self, snapshot: SnapshotState, schema: Schema) -> None:
+    def __init__(self, snapshot: SnapshotState, schema: Schema, version: int) -> None:
         mode = snapshot.column_mapping_mode
         self._snapshot, self._url = snapshot, physical_url(snapshot.log.env.store)
         self._physical = physical_schema(snapshot.schema, mode)
         fields = [field for field in map(snapshot.schema.find, snapshot.partition_columns) if field is not None]
         self._partitions = [(stored_name(field, mode), field.type) for field in fields]
-        self._is_tracked = format_version(snapshot.protocol, snapshot.properties) >= ROW_LINEAGE_SINCE
+        self._is_tracked = version >= ROW_LINEAGE_SINCE
         self._columns = dict(_numbered(self._physical.leaves(), schema))
 
     def path(self, path: str) -> str:

@@ -191,7 +191,7 @@ class TableState:
         return next(spec for spec in self.specs if spec.spec_id == self.spec_id)
 
     def _files(self, state: DeltaSnapshot) -> DataFiles:
-        return DataFiles(state, self._schema)
+        return DataFiles(state, self._schema, self.manifests.version)
 
     def _snapshot(
         self,

@@ -116,7 +116,7 @@ def _differences(state: Snapshot, metadata: TableMetadata, found: _Found) -> Ite
     if schema.as_struct() != wanted.as_struct():
         yield f"the schema is {schema.as_struct()}, but that of version {state.version} is {wanted.as_struct()}"
         return
-    files = DataFiles(state, schema)
+    files = DataFiles(state, schema, metadata.format_version)
     adds = list(state.full_scan.adds())
     expected = {new.file.file_path: new for new in map(files.new, adds)}
     yield from _named("files of the table that are missing", sorted(expected.keys() - found.files.keys()))
