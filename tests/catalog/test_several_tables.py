@@ -190,6 +190,21 @@ def test_a_block_finds_the_tables_of_its_beginning(catalog: Catalog, direct: Cat
         assert ids(changes.table("shop.moved")) == [7]
 
 
+def test_a_table_whose_name_is_the_id_of_another_one_is_not_taken_for_it(catalog: Catalog, direct: Catalog) -> None:
+    """Whichever of them the database tells first: PostgreSQL moves a row that has changed behind the others."""
+    catalog.create_table("shop.orders", SCHEMA)
+    table_id, url = direct.located("shop.orders")
+    catalog.create_table(f"shop.{table_id}", SCHEMA).append(rows(99))
+    for number in range(3):
+        catalog.table("shop.orders").append(rows(number))
+        other_id, other_url = direct.located(f"shop.{table_id}")
+        with catalog.transaction() as changes:
+            found = [changes.table_with(each) for each in (table_id, other_id)]
+            assert [None if table is None else table.url for table in found] == [url, other_url]
+            with pytest.raises(CatalogTableNotFoundError):
+                changes.table(f"shop.orders {table_id}")
+
+
 @pytest.mark.parametrize("change", ["dropped", "made again", "given back"])
 def test_a_table_that_is_gone_since_the_beginning_of_a_block_is_not_another_one(
     catalog: Catalog, direct: Catalog, change: str

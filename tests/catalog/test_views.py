@@ -5,20 +5,24 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import sqlalchemy as sa
 
 from tahoe.catalog import Catalog, View
 from tahoe.catalog.grants import CREATE_TABLE, MODIFY, SELECT, USE_CATALOG, USE_SCHEMA
 from tahoe.catalog.server.app import OWN
 from tahoe.catalog.server.service import Service
+from tahoe.catalog.tables_of_database import SCHEMAS, TABLES
 from tahoe.errors import (
     CatalogNameTakenError,
     CatalogRefusedError,
     CatalogTableNotFoundError,
     CatalogViewNotFoundError,
+    InvalidArgumentError,
     SchemaNotEmptyError,
     SchemaNotFoundError,
 )
@@ -72,9 +76,9 @@ def test_a_view_is_kept_as_it_was_made(catalog: Catalog) -> None:
 
 def test_tables_and_views_share_their_names(catalog: Catalog) -> None:
     catalog.create_view("shop.large", LARGE)
-    for replace in (False, True):
+    for replaces in (False, True):
         with pytest.raises(CatalogNameTakenError):
-            catalog.create_view("shop.orders", LARGE, replace=replace)
+            catalog.create_view("shop.orders", LARGE, replace=replaces)
     with pytest.raises(CatalogNameTakenError):
         catalog.create_table("shop.large", SCHEMA)
     with pytest.raises(CatalogViewNotFoundError):
@@ -126,6 +130,49 @@ def test_of_several_who_replace_a_view_the_last_one_wins(catalog: Catalog) -> No
     assert catalog.view("shop.large").text.endswith("4 AS e")
 
 
+@pytest.mark.parametrize(
+    "view",
+    [
+        "SELECT 1 AS id",
+        replace(LARGE, text=""),
+        replace(LARGE, text="SELECT '\ud800'"),
+        replace(LARGE, schema="garbage"),
+        replace(LARGE, schema='{"type":"struct","fields":[5]}'),
+        replace(LARGE, query_columns=("id", "other")),
+        replace(LARGE, schema_mode="EVOLUTION"),
+        replace(LARGE, properties={"a": 5}),  # type: ignore[dict-item]
+    ],
+)
+def test_what_no_session_could_read_is_no_view(catalog: Catalog, view: View) -> None:
+    """A view with SCHEMA EVOLUTION could be read until its tables change."""
+    with pytest.raises(InvalidArgumentError):
+        catalog.create_view("shop.large", view)
+    assert catalog.views() == []
+
+
+def test_a_table_that_is_made_meanwhile_keeps_its_name(new_database: Callable[[str], str], tmp_path: Path) -> None:
+    """The database is not called unavailable then."""
+    catalog = Catalog(new_database("postgresql"), root=str(tmp_path / "lake"))
+    catalog.create_schema("shop")
+    row = {"id": "t", "name": "large", "kind": "external", "url": "/data/large", "created_ms": 1, "latest_version": -1}
+    failed = list[Exception]()
+
+    def work() -> None:
+        try:
+            catalog.create_view("shop.large", LARGE)
+        except Exception as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=work)
+    with catalog.engine.begin() as connection:
+        schema_id = connection.execute(sa.select(SCHEMAS.c.id)).scalar()
+        connection.execute(sa.insert(TABLES).values(schema_id=schema_id, **row))
+        thread.start()
+        thread.join(timeout=1)  # it waits for this transaction
+    thread.join()
+    assert [type(error) for error in failed] == [CatalogNameTakenError]
+
+
 # --- what a server tells, and to whom
 
 
@@ -162,6 +209,8 @@ def test_a_view_is_for_those_to_whom_it_was_granted(lake: Served) -> None:
     assert guest.refused("GET", at, under=OWN) == (404, "TABLE_NOT_FOUND")
     admin.patch("/permissions/table/lake.shop.large", changes=[{"principal": "guest", "add": [MODIFY]}])
     assert guest.refused("GET", at, under=OWN) == (403, "PERMISSION_DENIED")
+    listed = guest.get("/tables", catalog_name="lake", schema_name="shop")["tables"]
+    assert ["view_definition" in told for told in (guest.get("/tables/lake.shop.large"), *listed)] == [False, False]
     admin.patch("/permissions/table/lake.shop.large", changes=[{"principal": "guest", "add": [SELECT]}])
     assert View.from_json(json.dumps(guest.get(at, under=OWN)["view"])) == LARGE
     assert guest.refused("DELETE", at, under=OWN) == (403, "PERMISSION_DENIED")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import tahoe
+from tahoe.table.reading.notebook import ShownRows, arrow_as_html
 
 PROGRAM = """
 import sys
@@ -62,3 +63,17 @@ def test_a_long_answer_is_cut_and_says_so(tmp_path: Path) -> None:
     text = rows._repr_html_()  # type: ignore[attr-defined]
     assert "… 50 more" in text
     assert "<i>" not in text
+
+
+def test_what_is_made_of_an_answer_is_shown(tmp_path: Path) -> None:
+    """Also with two columns of one name, without rows, and with a very long text."""
+    table = tahoe.Table(str(tmp_path / "t"))
+    table.append(pa.table({"id": [1]}))
+    files = table.inspect.files()
+    assert arrow_as_html(files.append_column("path", pa.array(["another"]))).count("<th") == 1 + arrow_as_html(
+        files
+    ).count("<th")
+    assert "<th style='text-align:left'>path</th>" in arrow_as_html(files.slice(0, 0))
+    shown_html = ShownRows([{"userMetadata": "<" * 5_000_000}])._repr_html_()
+    assert len(shown_html) < 10_000
+    assert shown_html.endswith(" …</td></tr></table>")

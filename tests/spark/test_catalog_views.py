@@ -145,6 +145,27 @@ def test_tables_and_views_are_not_taken_for_each_other(spark: SparkSession, lake
 
 
 @needs_views
+def test_a_view_does_not_follow_its_tables(spark: SparkSession, lake: str) -> None:
+    """Spark would look for it in its own catalog when it is read."""
+    view, table = f"{lake}.shop.large", f"{lake}.shop.stock"
+    for mode in ("EVOLUTION", "TYPE EVOLUTION"):
+        with pytest.raises(tahoe.errors.InvalidArgumentError, match="WITH SCHEMA EVOLUTION"):
+            spark.sql(f"CREATE VIEW {view} WITH SCHEMA {mode} AS SELECT * FROM {table}")
+    spark.sql(f"CREATE VIEW {view} AS SELECT * FROM {table}")
+    with pytest.raises(tahoe.errors.InvalidArgumentError):
+        spark.sql(f"ALTER VIEW {view} WITH SCHEMA EVOLUTION")
+    spark.sql(f"ALTER TABLE {table} ADD COLUMN more INT FIRST")
+    assert rows(spark, f"SELECT * FROM {view}") == [("tea", 10)]
+
+
+@needs_views
+def test_a_view_has_no_changes(spark: SparkSession, lake: str) -> None:
+    spark.sql(f"CREATE VIEW {lake}.shop.large AS SELECT 1 AS one")
+    with pytest.raises(tahoe.errors.NameOfAnotherKindError, match="a view"):
+        spark.sql(f"SELECT * FROM table_changes('{lake}.shop.large', 0)").collect()
+
+
+@needs_views
 def test_a_block_reads_views_and_makes_none(spark: SparkSession, lake: str, other: SparkSession) -> None:
     """Their tables are those of the block."""
     spark.sql(f"CREATE VIEW {lake}.shop.counted AS SELECT count(*) AS n FROM {lake}.shop.stock")

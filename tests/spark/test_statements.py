@@ -12,6 +12,7 @@ from pyspark.errors import AnalysisException, IllegalArgumentException, ParseExc
 import tahoe
 from tahoe.errors import (
     InvalidOptionError,
+    NameOfAnotherKindError,
     NotAnIdentityColumnError,
     StatementSyntaxError,
 )
@@ -273,6 +274,22 @@ def test_the_errors_of_other_sql_are_sparks(spark):
 
 
 # --- without the parser
+
+
+def test_a_parameter_without_a_value_is_told(spark):
+    """By its name, and not as a stack trace of the parser's proxy."""
+    with pytest.raises(AnalysisException, match=r"UNBOUND_SQL_PARAMETER.*\bx\b"):
+        spark.sql("SELECT :x AS x")
+
+
+@pytest.mark.parametrize("name", ["seen", "passing", "csv_table"])
+def test_only_delta_tables_have_changes(spark, name):
+    """Of a view or another table, Spark would return all rows and no changes."""
+    spark.sql("CREATE OR REPLACE VIEW seen AS SELECT 1 AS a")
+    spark.sql("CREATE OR REPLACE TEMP VIEW passing AS SELECT 1 AS a")
+    spark.sql("CREATE TABLE IF NOT EXISTS csv_table (a INT) USING csv")
+    with pytest.raises(NameOfAnotherKindError, match=name):
+        spark.sql(f"SELECT * FROM table_changes('{name}', 0)")
 
 
 def test_tahoe_sql_runs_the_same(spark, table):

@@ -100,20 +100,24 @@ class DatabaseMoment:
 
     def named(self, name: str) -> TableEntry | None:
         schema, _, table = name.lower().partition(".")
+        if not table.isprintable():  # the text that is looked for would be more than a name
+            return None
         with self._read() as connection:
             schema_id = connection.execute(_SCHEMA_ID, {"name": schema}).scalar()
-        return self._found(f"\n{schema_id} {table} ")
+        return self._found(f"\n{schema_id} {table}\t")
 
     def with_id(self, table_id: str) -> TableEntry | None:
-        return self._found(f" {table_id} ")
+        return self._found(f"\t{table_id} ")
 
     def _found(self, text: str) -> TableEntry | None:
-        """The table whose line has a text, which is that of no other one: names have no blanks, and no line ends."""
+        """The table whose line has a text, which is that of no other one: names have no blanks, tabs or line ends, and
+        the tab is before an id alone, because a table may have the id of another one as its name.
+        """
         place = self._told.find(text)
         if place < 0:
             return None
         start = self._told.rfind("\n", 0, place + 1) + 1
-        schema_id, table, table_id, latest = self._told[start : self._told.index("\n", start)].split(" ")
+        schema_id, table, table_id, latest = self._told[start : self._told.index("\n", start)].split()
         with self._read() as connection:
             schema = connection.execute(_SCHEMA, {"schema_id": schema_id}).scalar() or "a schema that was dropped"
             row = connection.execute(_DESCRIBED, {"table_id": table_id}).first()
@@ -133,7 +137,7 @@ class DatabaseMoment:
 
 
 # One statement, which sees one moment: lines of schema, name, id and version. A join would take most of its time.
-_LINE = TABLES.c.schema_id + " " + TABLES.c.name + " " + TABLES.c.id + " " + sa.cast(TABLES.c.latest_version, sa.Text)
+_LINE = TABLES.c.schema_id + " " + TABLES.c.name + "\t" + TABLES.c.id + " " + sa.cast(TABLES.c.latest_version, sa.Text)
 _TOLD = sa.select(sa.func.aggregate_strings(_LINE, "\n")).where(IS_TABLE)
 
 _SCHEMA_ID = sa.select(SCHEMAS.c.id).where(SCHEMAS.c.name == sa.bindparam("name"))

@@ -18,7 +18,7 @@ from tahoe.catalog.names import parts_of
 from tahoe.catalog.ratification import TableChange
 from tahoe.catalog.remote_credentials import ServerCredentials
 from tahoe.catalog.server_calls import ServerCalls
-from tahoe.catalog.views import View
+from tahoe.catalog.views import View, check_view
 from tahoe.errors import (
     CatalogRefusedError,
     CatalogTableNotFoundError,
@@ -315,6 +315,7 @@ class RemoteCatalog(Catalog):
     # --- views
 
     def create_view(self, name: str, view: View, *, replace: bool = False) -> None:
+        check_view(view, name)
         schema, short = parts_of(name)
         names = {"catalog_name": self.name, "schema_name": schema, "name": short}
         body = {**names, "view": asdict(view), "replace": replace}

@@ -16,15 +16,21 @@ from typing import Any
 
 import pyarrow as pa
 import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
 
 from tahoe.catalog.grants import forget
 from tahoe.catalog.names import one_maker, parts_of, schema_id_of
 from tahoe.catalog.tables_of_database import SCHEMAS, TABLES, VIEW
-from tahoe.errors import CatalogNameTakenError, CatalogViewNotFoundError
+from tahoe.errors import CatalogNameTakenError, CatalogViewNotFoundError, InvalidArgumentError
+from tahoe.protocol.types.json_text import is_text, load_json
 from tahoe.protocol.types.schema import Struct
+from tahoe.table.arrow.given_rows import described
 from tahoe.table.arrow.types import delta_schema
 
 COMMENT = "comment"
+
+# With others, Spark changes the view when it is read and its tables have changed, and looks for it in its own catalog.
+_SCHEMA_MODES = ("BINDING", "COMPENSATION")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +93,9 @@ class Views(ABC):
         Raises:
             SchemaNotFoundError, CatalogNameError: the name cannot be given.
             CatalogNameTakenError: a table has it, or a view that is not to be replaced.
+            InvalidArgumentError: the view is one that no session could read.
         """
+        check_view(view, name)
         schema, short = parts_of(name)
         with self._begin() as connection:
             schema_id = schema_id_of(connection, self.url, schema)
@@ -132,6 +140,43 @@ class Views(ABC):
         return found
 
 
+def check_view(view: View, name: str) -> None:
+    """Refuse what sessions could not even read as a view. Whether its query can be run, only they know.
+
+    Raises:
+        InvalidArgumentError: it is so.
+    """
+    if not isinstance(view, View):
+        raise _unfit(name, "view", "a tahoe.catalog.View", view)
+    pairs = [*view.configurations.items(), *view.properties.items()]
+    texts = [view.text, *view.namespace, *view.query_columns, *(text for pair in pairs for text in pair)]
+    if not view.text or any(not is_text(text) or "\0" in text for text in texts):
+        raise _unfit(name, "view", "of texts, and its query not an empty one", view)
+    columns = _columns(view.schema)
+    if not columns:
+        raise _unfit(name, "schema", "the JSON of a schema of Spark's", view.schema)
+    if view.query_columns and len(view.query_columns) != len(columns):
+        raise _unfit(name, "query_columns", f"as many as the columns of the schema, {len(columns)}", view.query_columns)
+    if view.schema_mode is not None and view.schema_mode not in _SCHEMA_MODES:
+        remedy = "Leave out WITH SCHEMA EVOLUTION, or make the view in spark_catalog."
+        raise _unfit(name, "schema_mode", " or ".join(_SCHEMA_MODES), view.schema_mode, remedy)
+
+
+def _columns(schema: str) -> list[str]:
+    """The columns of a schema of Spark's; none if it is no such thing. There are types that tables do not have."""
+    try:
+        fields = load_json(schema)["fields"]
+        return [field["name"] for field in fields if isinstance(field["name"], str) and field["type"]]
+    except (ValueError, TypeError, KeyError):
+        return []
+
+
+def _unfit(
+    name: str, argument: str, expected: str, found: object, remedy: str = "Make it with View.of, or in Spark."
+) -> InvalidArgumentError:
+    return InvalidArgumentError(table=name, argument=argument, expected=expected, found=described(found), remedy=remedy)
+
+
 def put_view(
     connection: sa.Connection, schema_id: str, name: str, view: View, *, replace: bool, owner: str | None = None
 ) -> bool:
@@ -160,7 +205,10 @@ def put_view(
         "latest_version": -1,
         "view": view.to_json(),
     }
-    connection.execute(sa.insert(TABLES).values(row))
+    try:
+        connection.execute(sa.insert(TABLES).values(row))
+    except IntegrityError:  # a table was made meanwhile, or the schema was dropped
+        return False
     return True
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from tahoe.catalog.grants import SELECT
 from tahoe.catalog.server.calls import Call
 from tahoe.catalog.server.descriptions import columns_of_view
 from tahoe.catalog.server.securables import Found
@@ -42,7 +43,9 @@ def table_info(call: Call, found: Found, row: Json) -> Json:
     assert schema is not None
     names = {"name": row["name"], "catalog_name": call.service.name, "schema_name": schema.name.partition(".")[2]}
     if row["kind"] == VIEW:
-        return _told({**names, **_view_info(row)})
+        told = _told({**names, **_view_info(row)})
+        may_read = call.rights.has(SELECT, found.securable)
+        return told if may_read else {key: value for key, value in told.items() if key != "view_definition"}
     return _told(
         {
             **names,

@@ -52,7 +52,6 @@ from tahoe.catalog.server.securables import (
 )
 from tahoe.catalog.tables_of_database import STAGING_TABLES, TABLES
 from tahoe.catalog.views import View
-from tahoe.protocol.types.json_text import load_json
 
 _TYPES = frozenset({"MANAGED", "EXTERNAL", "STREAMING_TABLE", "MATERIALIZED_VIEW", "METRIC_VIEW", "VIEW"})
 _FORMATS = frozenset({"DELTA", "ICEBERG", "CSV", "JSON", "AVRO", "PARQUET", "ORC", "TEXT"})
@@ -157,6 +156,7 @@ def put_view(call: Call) -> Json:
     """Make a view, or replace one. Unity Catalog's interface tells of views, and makes none."""
     name, view = text(call.body, "name").lower(), _view(optional_record(call.body, "view") or {})
     check_name(name, name)
+    views.check_view(view, name)
     replaces = call.body.get("replace") is True
     with call.service.begin() as connection:
         one_maker(connection)
@@ -189,16 +189,9 @@ def delete_view(call: Call) -> Json:
 
 
 def _view(given: Mapping[str, Any]) -> View:
-    schema = text(given, "schema")
-    try:
-        fields = load_json(schema)["fields"]
-    except (ValueError, TypeError, KeyError) as error:
-        raise invalid("schema must be the JSON of a schema of Spark's.") from error
-    if not isinstance(fields, list):
-        raise invalid("schema must be the JSON of a schema of Spark's.")
     return View(
         text=text(given, "text"),
-        schema=schema,
+        schema=text(given, "schema"),
         catalog=optional_text(given, "catalog"),
         namespace=tuple(texts(given, "namespace")),
         configurations=text_map(given, "configurations"),

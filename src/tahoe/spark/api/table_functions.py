@@ -102,7 +102,10 @@ def _changes(gateway: Gateway, function: str, table: str, boundaries: Sequence[V
         options[_option(function, table, value, *names)] = str(value.value)
     reader = gateway.spark.read.format("delta").options(**options)
     path = table if is_path else path_in(table)
-    return reader.table(table) if path is None else reader.load(path)
+    if path is not None:
+        return reader.load(path)
+    location_of(gateway.spark, table)  # of a view or of a table of another format, Spark would return all rows
+    return reader.table(table)
 
 
 def _inspection_rows(gateway: Gateway, function: str, table: str, at: Sequence[Value]) -> DataFrame:

@@ -27,6 +27,9 @@ _COLUMNS_MAX = 30
 # Of a longer list, so many rows are shown.
 _ROWS_MAX = 100
 
+# Of a longer value, so many characters are shown: a notebook keeps what its cells have shown.
+_TEXT_MAX = 1000
+
 
 class ShownRows(list[dict[str, Any]]):
     """Rows that a notebook shows as a table. A row need not have every column."""
@@ -37,8 +40,8 @@ class ShownRows(list[dict[str, Any]]):
 
 
 def arrow_as_html(table: pa.Table) -> str:
-    """An Arrow table as HTML. Columns without a value are left out."""
-    shown = table.select([name for name in table.column_names if table[name].null_count < table.num_rows])
+    """An Arrow table as HTML. Columns without a value are left out, if there are rows."""
+    shown = table.select([at for at, column in enumerate(table.columns) if column.null_count < (len(column) or 1)])
     return _as_html(shown.column_names, row_values(shown.slice(0, _ROWS_MAX)), table.num_rows)
 
 
@@ -106,7 +109,9 @@ def _columns(snapshot: SnapshotState) -> str:
 
 
 def _cell(value: Any) -> str:
-    return f"<td style='text-align:left'>{'' if value is None else _lines(cell(value))}</td>"
+    text = "" if value is None else cell(value)
+    shown = text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]} …"
+    return f"<td style='text-align:left'>{_lines(shown)}</td>"
 
 
 def _lines(text: str) -> str:

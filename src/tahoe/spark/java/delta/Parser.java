@@ -9,8 +9,12 @@ import java.util.Arrays;
 import java.util.HashSet;
 import java.util.Locale;
 import java.util.Set;
+import org.apache.spark.sql.AnalysisException;
+import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
+import org.apache.spark.sql.catalyst.trees.CurrentOrigin;
 import org.apache.spark.sql.classic.SparkSession;
+import scala.Option;
 import scala.runtime.AbstractFunction2;
 
 /**
@@ -46,8 +50,18 @@ public class Parser implements InvocationHandler {
       return method.invoke(beneath, arguments);
     } catch (InvocationTargetException error) {
       if (isPlan && (wordAt(text, after(text, 0)).equals("BEGIN") || has(text, "CHANGES"))) ask(text, arguments);
-      throw error.getCause();
+      throw declared(error.getCause());
     }
+  }
+
+  /** The methods of a parser throw ParseException alone; a proxy that threw another checked exception would hide it from the user. */
+  private static Throwable declared(Throwable error) {
+    if (!(error instanceof AnalysisException) || error instanceof ParseException) return error;
+    AnalysisException found = (AnalysisException) error;
+    ParseException told =
+        new ParseException(Option.empty(), CurrentOrigin.get(), found.getCondition(), found.messageParameters(), found.getQueryContext());
+    told.setStackTrace(error.getStackTrace());
+    return told;
   }
 
   /** Adds missing analyzer rules before the session's first statement, see {@link Rules#analyse}. */
