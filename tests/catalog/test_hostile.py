@@ -287,8 +287,8 @@ def test_a_name_whose_maker_has_died_is_not_made_by_others(
     catalog: Catalog, tmp_path: Path, write: Callable[[tahoe.Table], object]
 ) -> None:
     """They would make a table that who opens it by its path takes for an ordinary one."""
-    entry = {"id": "1", "name": "orders", "kind": "managed", "url": f"file://{tmp_path}/orders", "created_ms": 1}
-    catalog._enter("shop", "shop.orders", {**entry, "latest_version": -1})
+    entry = {"id": "1", "name": "orders", "url": f"file://{tmp_path}/orders", "latest_version": -1}
+    catalog._enter("shop", "shop.orders", entry)
     with pytest.raises(StorageRefusedError, match="has not finished"):
         write(catalog.table("shop.orders"))
     catalog.drop_table("shop.orders")
