@@ -16,6 +16,7 @@ from tahoe.errors import (
     CatalogUrlError,
     TableNameNotFoundError,
 )
+from tahoe.spark.ddl import table_names
 from tahoe.spark.ddl.table_names import ManagedName, TableLocation
 from tahoe.spark.jvm import attached_catalogs
 from tahoe.storage.background import finish_background
@@ -29,6 +30,20 @@ pytestmark = pytest.mark.every_spark
 HAS_LIKE = not pyspark.__version__.startswith("4.1.")
 
 # --- names
+
+
+def test_a_table_that_another_session_drops_at_the_same_time_is_dropped(
+    spark: SparkSession, lake: str, lake_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DROP TABLE IF EXISTS does not fail because the table is gone."""
+
+    def dropped_before(*_: object) -> None:
+        monkeypatch.undo()
+        tahoe.Catalog(lake_url).drop_table("shop.stock")
+
+    monkeypatch.setattr(table_names, "check_outside_of_block", dropped_before)
+    spark.sql(f"DROP TABLE IF EXISTS {lake}.shop.stock")
+    assert not spark.catalog.tableExists(f"{lake}.shop.stock")
 
 
 def test_a_table_has_every_statement(spark: SparkSession, lake: str, lake_url: str) -> None:

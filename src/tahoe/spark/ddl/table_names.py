@@ -7,7 +7,7 @@ catalog gets it before, because it decides who owns that commit.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
@@ -16,6 +16,7 @@ from pyspark.errors import AnalysisException
 
 from tahoe.errors import (
     CatalogNameTakenError,
+    CatalogTableNotFoundError,
     InvalidOptionError,
     OperationNotAllowedError,
     TableExistsError,
@@ -240,8 +241,10 @@ def drop_schema(gateway: Gateway, catalog: str, schema: str, *, cascade: bool) -
 
 
 def drop_table(gateway: Gateway, name: AttachedName) -> None:
+    """Remove a table's name. Nothing happens if another session has dropped it meanwhile."""
     check_outside_of_block(gateway, "DROP TABLE", name.text)
-    attached_catalog(gateway, name.catalog).drop_table(name.within)
+    with suppress(CatalogTableNotFoundError):
+        attached_catalog(gateway, name.catalog).drop_table(name.within)
 
 
 def rename_table(gateway: Gateway, name: AttachedName, new: AttachedName) -> None:
