@@ -21,6 +21,7 @@ from sybil.parsers.myst import CodeBlockParser
 from typer.testing import CliRunner
 
 from tahoe.cli import app
+from tahoe.spark.jvm import attached_catalogs
 from tests.sample import settings_of_spark
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -97,6 +98,9 @@ def test_a_page_does_what_it_says(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     session = spark.newSession()
+    for setting, value in session.conf.getAll.items():
+        if value == attached_catalogs.CLASS:  # of an earlier test: new sessions have what others have attached
+            session.conf.unset(setting)
     for setting, value in settings_of_spark(page.stem).items():
         session.conf.set(setting, value)
     document = SYBIL.parse(page)
