@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import json
 import re
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from sphinx.errors import ExtensionError  # noqa: E402
 from sphinx.util.nodes import make_refnode  # noqa: E402
 
 from tahoe import __version__, errors  # noqa: E402
+from tahoe_race.page import page as race_page  # noqa: E402
 
 project, author, release = "tahoe", "the tahoe project", __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
@@ -138,6 +140,13 @@ _LOADED = re.compile(
 )
 
 
+def _write_race(app: Any, error: Exception | None) -> None:
+    """The page of the race, from its numbers."""
+    if error is None:
+        race = json.loads((DOCS / "race" / "race.json").read_text(encoding="utf-8"))
+        Path(app.outdir, "race.html").write_text(race_page(race), encoding="utf-8")
+
+
 def _loads_nothing(app: Any, error: Exception | None) -> None:
     """Fail if a page would load something from outside."""
     for file in () if error else [file for kind in ("html", "css") for file in Path(app.outdir).rglob(f"*.{kind}")]:
@@ -162,4 +171,5 @@ def setup(app: Any) -> None:
     app.connect("source-read", _prepared)
     app.connect("autodoc-process-docstring", _as_restructured_text)
     app.connect("missing-reference", _to_an_error)
+    app.connect("build-finished", _write_race)
     app.connect("build-finished", _loads_nothing)

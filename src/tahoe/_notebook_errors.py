@@ -40,7 +40,7 @@ def shorten_errors(*classes: type[BaseException]) -> None:
     Args:
         classes: classes of Spark's, some of whose errors are tahoe's: those whose condition begins with `DELTA_`.
     """
-    shell = _shell()
+    shell = notebook_shell()
     if shell is None or os.environ.get(SWITCH):
         return
     wanted = {DeltaError, *_py4j_error(), *classes}
@@ -62,8 +62,8 @@ def shorten_errors(*classes: type[BaseException]) -> None:
     shell.CustomTB.__func__.shortened_by_tahoe = wanted
 
 
-def _shell() -> Any:
-    """IPython's shell, if this program runs in one that lets programs show exceptions."""
+def notebook_shell() -> Any:
+    """IPython's shell, if this program runs in one that lets programs decide how errors and values are shown."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return shell if hasattr(shell, "set_custom_exc") else None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
+
+from tahoe._notebook_errors import notebook_shell
 
 # The key in the metadata of an Arrow schema that marks an answer of ours.
 MARK = b"tahoe.shown"
@@ -11,11 +12,10 @@ MARK = b"tahoe.shown"
 
 def show_tables() -> None:
     """Have IPython show marked Arrow tables in HTML, if this is a notebook or IPython's shell."""
-    ipython = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
-    if shell is None:
+    formatter = getattr(notebook_shell(), "display_formatter", None)
+    if formatter is None:
         return
-    formatter = shell.display_formatter.formatters["text/html"]
+    formatter = formatter.formatters["text/html"]
     others = formatter.for_type_by_name("pyarrow.lib", "Table")
     if getattr(others, "__module__", None) == __name__:
         return

@@ -19,9 +19,9 @@ from pyiceberg.typedef import IcebergBaseModel
 from tahoe.iceberg import type_names
 from tahoe.storage.env import physical_url
 from tahoe.table.adoption.iceberg_source import METADATA_FILE, StoredInput
+from tahoe.table.commit.other_formats import METADATA_FOLDER as FOLDER
 from tahoe.table.log.delta_log import Log
 
-FOLDER = "metadata"
 _HINT = f"{FOLDER}/version-hint.text"
 
 # The files of snapshots, which have unique names.
