@@ -15,7 +15,7 @@ SYSTEM = "strict.StrictFileSystem"
 
 def install(spark: SparkSession) -> None:
     """Let the session's Hadoop know them, as its configuration would."""
-    Gateway(spark).compile(Path(__file__).parent / "java", SYSTEM)
+    Gateway(spark).compile(Path(__file__).parent / "java", provides=SYSTEM)
     hadoop = spark.sparkContext._jsc.hadoopConfiguration()
     hadoop.set("fs.strict.impl", SYSTEM)
     hadoop.set("fs.AbstractFileSystem.strict.impl", "strict.StrictFs")

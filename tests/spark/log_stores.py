@@ -17,7 +17,7 @@ ELSEWHERE, IN_PLACE = "logs.ElsewhereLogStore", "logs.InPlaceLogStore"
 
 def install(spark: SparkSession) -> None:
     """Compile them, as their JAR would bring them."""
-    Gateway(spark).compile(SOURCES, ELSEWHERE)
+    Gateway(spark).compile(SOURCES, provides=ELSEWHERE)
 
 
 def static(spark: SparkSession, field: str, of: str = ELSEWHERE) -> Any:

@@ -33,7 +33,7 @@ def rows(spark, tmp_path_factory):
 @pytest.fixture(scope="module")
 def ask(spark, rows):
     gateway = Gateway(spark)
-    gateway.compile(Path(__file__).parent / "java", "threads.Asking")
+    gateway.compile(Path(__file__).parent / "java", provides="threads.Asking")
     asking = gateway.java_class("threads.Asking")
     return lambda threads, together=1: asking.each(rows._jdf, threads, together)
 
