@@ -13,7 +13,7 @@ TITLES = {
     "tpch": "TPC-H's 22 queries",
     "tpcds": "TPC-DS's 99 queries",
     "load": "Load lineitem from Parquet",
-    "dml": "DELETE, UPDATE and MERGE of 0.1, 1 and 10 % of lineitem",
+    "dml": "DELETE, UPDATE and MERGE of 0.1, 1 and 10 %",
     "append": "20 appends of one row",
     "optimize": "OPTIMIZE of 200 files",
     "vacuum": "VACUUM of 200 files",
@@ -24,6 +24,9 @@ _OURS = ("tahoe", "tahoe-comet")
 
 # How many times the length of tahoe's a bar of the picture has at most; an arrow says that it would be longer.
 _LONGEST = 6
+
+# Of the picture: the width of a column, the height of a bar with its space, and where the first kind begins.
+_COLUMN, _ROW, _TOP = 450, 19, 60
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c2733; --soft: #5b6875; --paper: #fff; --line: #d9dfe5; --ours: #0b7a75;
@@ -161,35 +164,44 @@ def _method(race: Mapping[str, Any], engines: Sequence[str]) -> str:
 
 
 def picture(race: Mapping[str, Any]) -> str:
-    """The race as an SVG for the README: how much longer than tahoe each engine takes, by kind of question."""
+    """The race as an SVG for the README: how much longer than tahoe each engine takes, by kind of question. More than
+    three kinds stand in two columns.
+    """
     engines = [e for e in race["engines"] if e != "tahoe"]
     groups = []
     for group, title in TITLES.items():
         found = totals(of_group(race["results"], group), race["engines"])
         if "tahoe" in found and len(found) > 1:
             groups.append((title, {e: s / found["tahoe"] for e, s in found.items() if e in engines}))
-    lines, y = [], 60
-    for title, ratios in groups:
-        lines.append(f"<text x='20' y='{y}' class='t'>{escape(title)}</text>")
-        y += 8
-        for engine, ratio in [("tahoe", 1.0), *ratios.items()]:
-            width = 70 * min(ratio, _LONGEST)
-            told = f"{ratio:.1f}" if ratio >= 1 else f"{ratio:.2g}"
-            kind = "o" if engine in _OURS else "p"
-            lines.append(
-                f"<text x='150' y='{y + 13}' class='l' text-anchor='end'>{escape(ENGINES[engine].label)}</text>"
-                f"<rect x='160' y='{y + 2}' width='{width:.0f}' height='14' class='{kind}'/>"
-                f"<text x='{168 + width:.0f}' y='{y + 13}' class='l'>{'→ ' if ratio > _LONGEST else ''}{told}</text>"
-            )
-            y += 19
-        y += 26
+    lines, x, y, bottom, half = [], 0, _TOP, 0, len(groups) if len(groups) < 4 else (len(groups) + 1) // 2
+    for number, (title, ratios) in enumerate(groups):
+        if number == half:
+            x, y = _COLUMN, _TOP
+        lines.append(f"<g transform='translate({x},{y})'>{_of_picture(title, ratios)}</g>")
+        y += _ROW * (len(ratios) + 1) + 34
+        bottom = max(bottom, y)
     style = (
         "text{font-family:system-ui,sans-serif;fill:#3a4653}.h{font-size:17px;font-weight:600}.t{font-size:14px;"
         "font-weight:600}.l{font-size:12px}.o{fill:#0b7a75}.p{fill:#9aa7b4}svg{background:#fff}"
         "@media(prefers-color-scheme:dark){text{fill:#d5dde5}.o{fill:#2bb5ad}.p{fill:#66727f}svg{background:#14191f}}"
     )
     head = "<text x='20' y='28' class='h'>Time beside tahoe's: shorter is faster</text>"
+    width = x + _COLUMN
     return (
-        f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 640 {y}' width='640' height='{y}'>"
+        f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width} {bottom}' width='{width}' height='{bottom}'>"
         f"<style>{style}</style>{head}{''.join(lines)}</svg>\n"
     )
+
+
+def _of_picture(title: str, ratios: Mapping[str, float]) -> str:
+    """The title and the bars of one kind of question, from (0, 0) on."""
+    lines = [f"<text x='20' y='0' class='t'>{escape(title)}</text>"]
+    for number, (engine, ratio) in enumerate([("tahoe", 1.0), *ratios.items()]):
+        y, width = 8 + _ROW * number, 40 * min(ratio, _LONGEST)
+        told = f"{ratio:.1f}" if ratio >= 1 else f"{ratio:.2g}"
+        lines.append(
+            f"<text x='130' y='{y + 13}' class='l' text-anchor='end'>{escape(ENGINES[engine].label)}</text>"
+            f"<rect x='138' y='{y + 2}' width='{width:.0f}' height='14' class='{'o' if engine in _OURS else 'p'}'/>"
+            f"<text x='{145 + width:.0f}' y='{y + 13}' class='l'>{'→ ' if ratio > _LONGEST else ''}{told}</text>"
+        )
+    return "".join(lines)
