@@ -9,16 +9,20 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
 import tahoe
 from tahoe.errors import (
     CheckConstraintViolatedError,
     ConstraintDependsError,
     ReplaceWhereMismatchError,
+    SchemaChangedError,
     UnsupportedDataTypeError,
     UnsupportedOperationError,
     UnsupportedWriterFeatureError,
 )
+from tahoe.spark.dml.row_changes import DmlTarget, RowChange
+from tahoe.spark.dml.touched_rows import Search
 
 VALUES = ["abc", "ABC", "xyz", "XYZ", "Abc", "mmm"]
 CONDITIONS = [
@@ -158,6 +162,55 @@ def test_rows_of_a_table_can_be_written_to_it(spark: SparkSession, path: str, la
     other = spark.sql("select 6 as id, 'x' collate unicode_ci as s")
     with pytest.raises(UnsupportedDataTypeError, match="UNICODE_CI"):
         other.write.format("delta").mode("append").save(path)
+
+
+def test_the_conflict_check_compares_as_queries_do(spark: SparkSession, path: str) -> None:
+    """A concurrent change of a row that the statement has read only by the collation was no conflict."""
+    columns = "id int, s string collate utf8_lcase, st struct<c: string collate utf8_lcase>"
+    spark.sql(f"create table delta.`{path}` ({columns}) using delta")
+    spark.sql(f"insert into delta.`{path}` values (1, 'abc', named_struct('c', 'abc'))")
+    (file,) = tahoe.Table(path).snapshot().live.adds()
+    for condition in (
+        *("s = 'ABC'", "s in ('x', 'ABC')", "s like 'AB%'", "s >= 'ABC' and s <= 'B'"),
+        *("st.c = 'ABC'", "st.c in ('x', 'ABC')", "startswith(st.c, 'AB')", "st.c >= 'ABC' and st.c <= 'B'"),
+    ):
+        with RowChange(DmlTarget(spark=spark, table=tahoe.Table(path))) as change:
+            reads = Search(change, F.expr(condition)).reads
+            assert reads.may_be_in(file), condition
+            assert reads.are_in(file, None) is True, condition
+
+
+@pytest.mark.parametrize(("before", "after"), [("utf8_lcase", "utf8_binary"), ("utf8_binary", "unicode_ci")])
+@pytest.mark.parametrize("column", ["s", "st.c"])
+def test_a_query_of_a_column_whose_collation_changed_must_be_made_again(
+    spark: SparkSession, path: str, before: str, after: str, column: str
+) -> None:
+    """It left out files by the new collation, and compared rows by the old one."""
+    columns = f"id int, s string collate {before}, st struct<c: string collate {before}>"
+    spark.sql(f"create table delta.`{path}` ({columns}) using delta")
+    for number, value in enumerate(("abc", "ABC")):
+        spark.sql(f"insert into delta.`{path}` values ({number}, '{value}', named_struct('c', '{value}'))")
+    found = spark.table(f"delta.`{path}`").where(f"{column} = 'ABC'")
+    spark.sql(f"alter table delta.`{path}` alter column {column} type string collate {after}")
+    with pytest.raises(SchemaChangedError, match=f"{column} is different or missing"):
+        found.collect()
+
+
+@pytest.mark.parametrize("vectors", ["true", "false"])
+def test_a_partition_of_texts_that_are_equal_is_not_scattered_over_files(
+    spark: SparkSession, path: str, vectors: str
+) -> None:
+    """Spark's writer began a file wherever the spelling changed from one row to the next."""
+    properties = f"tblproperties ('delta.enableDeletionVectors' = '{vectors}')"
+    columns = "id int, s string collate utf8_lcase"
+    spark.sql(f"create table delta.`{path}` ({columns}) using delta partitioned by (s) {properties}")
+    rows = "select cast(id as int) id, if(id % 2 = 0, 'a', 'A') collate utf8_lcase s from range(0, 40, 1, 1)"
+    spark.sql(f"insert into delta.`{path}` {rows}")
+    assert tahoe.Table(path).files().num_rows == 2
+    spark.sql(f"update delta.`{path}` set id = id + 100 where s = 'a'")
+    assert tahoe.Table(path).files().num_rows == 2
+    assert ids(spark, path) == list(range(100, 140))
+    assert ids(spark, path, "s collate utf8_binary = 'A'") == list(range(101, 140, 2))
 
 
 def test_clones_have_it(spark: SparkSession, path: str, tmp_path: Path) -> None:

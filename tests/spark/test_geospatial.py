@@ -166,6 +166,34 @@ def test_rows_are_written_changed_and_read(spark: SparkSession, path: str, kind:
 
 
 @needs_files
+@TYPES
+def test_a_merge_assigns_values_by_name(spark: SparkSession, path: str, kind: str) -> None:
+    """Spark casts what a MERGE assigns, and there is no cast of a geometry to a text."""
+    spark.sql(f"create table delta.`{path}` (id int, g {kind}, s struct<h: {kind}, n: int>) using delta")
+    one, two = value(kind, ONE), value(kind, TWO)
+    spark.sql(f"insert into delta.`{path}` values (1, {one}, named_struct('h', {one}, 'n', 1)), (2, null, null)")
+    spark.sql(
+        f"merge into delta.`{path}` t using (select 1 k, {two} p union all select 3, {one}) s on t.id = s.k "
+        "when matched then update set t.g = s.p, s.h = s.p when not matched then insert (id, g) values (s.k, s.p) "
+        f"when not matched by source then update set g = {two}"
+    )
+    assert read(spark, path) == [(1, TWO), (2, TWO), (3, ONE)]
+    (nested,) = spark.sql(f"select st_asbinary(s.h) h, s.n from delta.`{path}` where id = 1").collect()
+    assert (bytes(nested.h), nested.n) == (TWO, 1)
+    spark.sql(
+        f"merge with schema evolution into delta.`{path}` t using (select 3 id, {two} z) s on t.id = s.id "
+        "when matched then update set z = s.z, g = null"
+    )
+    assert read(spark, path) == [(1, TWO), (2, TWO), (3, None)]
+    assert spark.sql(f"select count(z) from delta.`{path}`").first() == (1,)
+    for other in (f"X'{ONE.hex()}'", "'POINT(1 1)'", "1"):
+        with pytest.raises(Exception, match=r"(?i)geometry|geography"):
+            spark.sql(
+                f"merge into delta.`{path}` t using (select 1 k) s on t.id = s.k when matched then update set g = {other}"
+            )
+
+
+@needs_files
 @pytest.mark.parametrize("mode", ["none", "name", "id"])
 def test_parts_of_columns_are_written_and_read(spark: SparkSession, path: str, mode: str) -> None:
     columns = f"id int, s struct<g: {GEOMETRY}>, a array<{GEOMETRY}>, m map<string, {GEOGRAPHY}>"

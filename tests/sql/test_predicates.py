@@ -31,9 +31,11 @@ from tahoe.protocol.types.schema import (
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
+    VARIANT,
     Array,
     Decimal,
     Field,
+    Geospatial,
     Struct,
 )
 from tahoe.sql.predicates import parse_predicate
@@ -54,6 +56,8 @@ SCHEMA = Struct(
             "ntz": TIMESTAMP_NTZ,
             "bin": BINARY,
             "list": Array(element=INTEGER),
+            "shape": Geospatial("geometry", "OGC:CRS84"),
+            "v": VARIANT,
             "a b": Struct(
                 (Field(name="c.d", type=INTEGER), Field(name="e", type=Struct((Field(name="F", type=STRING),)))),
             ),
@@ -226,6 +230,11 @@ def test_a_decimal_column_is_compared_beyond_its_scale():
         ("i < '9223372036854775808'", "is not a valid integer"),
         ("day = 'soon'", "is not a valid date"),
         ("list = 1", "cannot be compared"),
+        ("shape = shape", "compares values of type geometry.*, which have no order"),
+        ("shape between shape and shape", "which have no order"),
+        ("greatest(shape, shape) is null", "which have no order"),
+        ("nullif(v, v) is null", "compares values of type variant, which have no order"),
+        ("v <=> v", "which have no order"),
         ("i", "but a condition is expected"),
         ("i is 3", "expected NULL, TRUE or FALSE|line 1"),
         ("1 = 'a'", "compares a number with a text"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -32,7 +33,7 @@ from tahoe.errors import (
 )
 from tahoe.events import BackgroundJob, Checkpoint, Commit, CommitFailed, Conflict, Event, QueryPlanned, Retry
 from tahoe.events.kinds import KINDS, without_credentials
-from tahoe.events.listeners import is_wanted
+from tahoe.events.listeners import _listeners, is_wanted
 from tahoe.protocol.changes.conflict import EVERYTHING, Intent
 from tahoe.protocol.log.actions import Remove, Txn
 from tahoe.storage.background import finish_background
@@ -315,6 +316,16 @@ def test_a_listener_is_called_in_the_thread_that_commits_and_is_not_told_of_itse
     assert other.version == 1
 
 
+def test_a_forked_process_subscribes_whatever_a_thread_of_its_parent_was_doing():
+    with _listeners._lock:  # as in the moment in which another thread subscribes
+        child = os.fork()
+        if child == 0:
+            signal.alarm(10)
+            tahoe.on("commit", print).remove()
+            os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+
 @pytest.mark.parametrize("event", ["commits", "", None, int, Exception])
 def test_an_event_that_there_is_not_is_refused_with_the_names_of_those_that_there_are(event):
     with pytest.raises(InvalidArgumentError, match="one of query_planned, commit, conflict"):
@@ -342,6 +353,9 @@ def test_nobody_who_listens_means_that_nothing_is_made(monkeypatch):
         ("file:///data/a b", "file:///data/a b"),
         ("s3a://KEY:SECRET@bucket/t", "s3a://bucket/t"),
         ("https://user:pa55@host:8080/t", "https://host:8080/t"),
+        ("https://token@host/t", "https://host/t"),
+        ("s3a://KEY:SEC@RET@bucket/t", "s3a://bucket/t"),
+        ("https://host/user:name@t", "https://host/user:name@t"),
         ("abfss://container@account.dfs.core.windows.net/t", "abfss://container@account.dfs.core.windows.net/t"),
         ("https://host/t?sv=2024&sig=abc%3D", "https://host/t"),
         ("https://host/t?X-Amz-Signature=1&a=2", "https://host/t"),

@@ -11,8 +11,8 @@ import time
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
-# `s3a://KEY:SECRET@bucket`, and the signed part of a url.
-_USER = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*://)[^/@]*:[^/@]*@")
+# `s3a://KEY:SECRET@bucket`, `https://TOKEN@host`, and the signed part of a url. The secret may contain @.
+_USER = re.compile(r"^(https?://)[^/?#]*@|^([A-Za-z][A-Za-z0-9+.-]*://)[^/?#]*:[^/?#]*@", re.IGNORECASE)
 _SIGNED = re.compile(
     r"\?[^?]*(?:\bsig|signature|x-amz-[a-z-]+|token|secret|password|credential)=.*$", re.IGNORECASE | re.DOTALL
 )
@@ -20,7 +20,7 @@ _SIGNED = re.compile(
 
 def without_credentials(url: str) -> str:
     """A url without a password and without a signature."""
-    return _SIGNED.sub("", _USER.sub(r"\1", url))
+    return _SIGNED.sub("", _USER.sub(r"\1\2", url))
 
 
 def cause_of(error: BaseException) -> str:

@@ -7,6 +7,7 @@ that it is told of.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -95,6 +96,10 @@ class _Listeners:
         self._lock = threading.Lock()
         self._all: tuple[Subscription, ...] = ()
 
+    def forget_threads(self) -> None:
+        """A forked process has none of its parent's threads, one of which may have held the lock."""
+        self._lock = threading.Lock()
+
     def add(self, subscription: Subscription) -> None:
         with self._lock:
             self._replace((*self._all, subscription))
@@ -113,6 +118,7 @@ class _Listeners:
 
 
 _listeners = _Listeners()
+os.register_at_fork(after_in_child=_listeners.forget_threads)
 
 
 @overload

@@ -28,11 +28,13 @@ from tahoe.protocol.types.schema import (
     LONG,
     STRING,
     TIMESTAMP,
+    VARIANT,
     VOID,
     Array,
     DataType,
     Decimal,
     Field,
+    Geospatial,
     Map,
     Primitive,
     Struct,
@@ -239,11 +241,16 @@ class ExpressionReader(NodeReader):
         kind = self.common(
             [left.type, right.type, BOOLEAN] if left.type == right.type == VOID else [left.type, right.type], node
         )
-        if isinstance(kind, Struct | Array | Map):
-            raise self.need_spark(node, f"compares values of type {kind}, which only Spark does")
+        self._check_comparable(kind, node)
         if kind == STRING and pads:
             left, right = _padded(left, right, self.schema), _padded(right, left, self.schema)
         return Call(symbol, (self.cast_to(left, kind, node), self.cast_to(right, kind, node)), BOOLEAN)
+
+    def _check_comparable(self, kind: DataType, node: Node) -> None:
+        if isinstance(kind, Struct | Array | Map):
+            raise self.need_spark(node, f"compares values of type {kind}, which only Spark does")
+        if kind == VARIANT or isinstance(kind, Geospatial):
+            raise self.refuse(f"{sql_of(node)} compares values of type {kind}, which have no order")
 
     def numeric(self, given: Expression, node: Node) -> Expression:
         if not is_number(given.type) and given.type != VOID:
@@ -350,10 +357,10 @@ class ExpressionReader(NodeReader):
     def chosen(self, node: Node) -> Expression:
         """COALESCE, GREATEST and LEAST. Spark compares a text only with texts."""
         arguments, kind = self.alike([node.this, *node.expressions], node)
-        if not isinstance(node, exp.Coalesce) and _mixes_texts(
-            self.expression(each).type for each in (node.this, *node.expressions)
-        ):
-            raise self.refuse(f"{sql_of(node)} compares texts with other values; cast them to one type")
+        if not isinstance(node, exp.Coalesce):
+            self._check_comparable(kind, node)
+            if _mixes_texts(self.expression(each).type for each in (node.this, *node.expressions)):
+                raise self.refuse(f"{sql_of(node)} compares texts with other values; cast them to one type")
         return Call(type(node).__name__.lower(), arguments, kind)
 
     def concat(self, node: Node) -> Expression:

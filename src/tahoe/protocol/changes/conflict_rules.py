@@ -163,8 +163,9 @@ RULES: Mapping[str, Rule] = {
     **_on(
         "wider types and shredded variants may be used, but need not",
         "delta.enableTypeWidening",
-        "delta.enableVariantShredding",
+        "delta.enableVariantShredding=True",
     ),
+    "delta.enableVariantShredding=False": Rule(_AGAIN, "new files must not have shredded variants", _FILES),
     **_on(
         "it is about checkpoints and log cleanup only",
         "delta.checkpointPolicy",

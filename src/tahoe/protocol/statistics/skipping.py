@@ -39,7 +39,7 @@ from tahoe.protocol.statistics.stat_tests import (
 )
 from tahoe.protocol.statistics.stats import CUT_LENGTH_MIN, EXACT_DIGITS, Path, has_bounds
 from tahoe.protocol.types import predicate as p
-from tahoe.protocol.types.column_metadata import COLLATIONS
+from tahoe.protocol.types.column_metadata import collations_of
 from tahoe.protocol.types.partitions import INTEGER_BITS
 from tahoe.protocol.types.predicate import Predicate, columns_of, has_computed, has_unknown, is_nan
 from tahoe.protocol.types.schema import VARIANT, Array, DataType, Decimal, Field, Map, Primitive, Struct
@@ -54,8 +54,6 @@ IN_VALUES_MAX = 100
 _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 
 MILLISECOND_REST = timedelta(microseconds=999)
-
-_BINARY_COLLATION = "UTF8_BINARY"
 
 
 # --- building
@@ -197,8 +195,7 @@ def has_exact_order(fields: tuple[Field, ...]) -> bool:
 
 def has_collation(column: Field) -> bool:
     """Whether strings in a column are compared by another collation than UTF8_BINARY."""
-    collations = column.metadata.get(COLLATIONS) or {}
-    return any(str(name).rsplit(".", 1)[-1].upper() != _BINARY_COLLATION for name in collations.values())
+    return bool(collations_of(column.metadata))
 
 
 def is_collated(schema: Struct, path: tuple[str, ...]) -> bool:

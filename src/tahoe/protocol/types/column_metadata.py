@@ -26,6 +26,19 @@ INVARIANTS = "delta.invariants"
 # begin with its name.
 COLLATIONS = "__COLLATIONS"
 
+_BINARY_COLLATION = "UTF8_BINARY"
+
+
+def collations_of(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """The collations of a column by which texts are compared in another way than by their bytes. Who provides them, as
+    in `icu.UNICODE`, is left out.
+    """
+    collations = metadata.get(COLLATIONS)
+    if not isinstance(collations, Mapping):
+        return {}
+    names = {path: str(collation).rpartition(".")[2].upper() for path, collation in collations.items()}
+    return {path: name for path, name in names.items() if name != _BINARY_COLLATION}
+
 
 def generated(expression: str) -> dict[str, Any]:
     """The metadata of a generated column."""

@@ -16,6 +16,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeAlias
 
+from tahoe.protocol.types.column_metadata import collations_of
 from tahoe.protocol.types.predicate import (
     TRUE,
     And,
@@ -51,6 +52,10 @@ class _Constant:
     text: str | None
     type: Any
 
+
+# Spark's JSON has the collation of an attribute in the name of its type, as `string collate UNICODE`, and that of a
+# field of a struct in its metadata. A comparison by a collation is not a predicate.
+_COLLATED = "string collate"
 
 _Term: TypeAlias = "_Reference | _Constant | Predicate"
 
@@ -140,7 +145,7 @@ def _field(node: Mapping[str, Any], children: list[_Term]) -> _Term | None:
     ):
         return None
     field = parent.type["fields"][node["ordinal"]]
-    return _Reference((*parent.path, field["name"]), field["type"])
+    return _Reference((*parent.path, field["name"]), _COLLATED if collations_of(field["metadata"]) else field["type"])
 
 
 def _literal(node: Mapping[str, Any], _: list[_Term]) -> _Term:

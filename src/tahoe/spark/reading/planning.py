@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from tahoe.errors import InvalidOptionError, SchemaChangedError
 from tahoe.events.listeners import now
 from tahoe.protocol.configuration.row_tracking import METADATA
+from tahoe.protocol.types.column_metadata import collations_of
 from tahoe.protocol.types.schema import Array, DataType, Field, Map, Struct, parse_schema
 from tahoe.spark.configuration.option_names import OptionContext, warn_of_unknown
 from tahoe.spark.jvm.attached_catalogs import block_of
@@ -277,5 +278,7 @@ def _first_change(before: DataType, now: DataType, path: tuple[str, ...]) -> str
 
 def _field_change(before: Field, now: Field | None, path: tuple[str, ...]) -> str | None:
     if now is None or (now.nullable and not before.nullable):
+        return ".".join(path)
+    if collations_of(before.metadata) != collations_of(now.metadata):
         return ".".join(path)
     return _first_change(before.type, now.type, path)

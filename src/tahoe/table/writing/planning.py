@@ -50,6 +50,7 @@ from tahoe.protocol.log.copied_files import CopiedFiles, taken_over
 from tahoe.protocol.statistics import clustering
 from tahoe.protocol.statistics.clustering import check_clustering, clustering_columns, clustering_domain
 from tahoe.protocol.statistics.listed_columns import check_listed, without_unusable
+from tahoe.protocol.statistics.skipping import is_collated
 from tahoe.protocol.types.predicate import Predicate, Unknown, columns_of, has_computed
 from tahoe.protocol.types.schema import Struct, as_nullable, check_unique_names, is_comparable, walk_fields
 from tahoe.sql.predicates import parse_predicate
@@ -412,7 +413,8 @@ def _replace_where(table: TableReader, request: WriteRequest, metadata: Metadata
         if not request.finds_rows:
             raise
         return Unknown(request.replace_where)
-    if request.finds_rows and has_computed(predicate):  # the engine computes it
+    by_collation = any(is_collated(metadata.schema, column.path) for column in columns_of(predicate))
+    if request.finds_rows and (has_computed(predicate) or by_collation):  # the engine computes it
         return Unknown(request.replace_where)
     if not request.finds_rows and not is_about(predicate, metadata.partition_columns):
         allowed = ", ".join(metadata.partition_columns) or "none"

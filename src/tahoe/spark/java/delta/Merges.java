@@ -5,8 +5,10 @@ import java.util.Collections;
 import java.util.HashMap;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Cast$;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.objects.LambdaVariable;
 import org.apache.spark.sql.catalyst.plans.logical.Assignment;
 import org.apache.spark.sql.catalyst.plans.logical.InsertAction;
 import org.apache.spark.sql.catalyst.plans.logical.InsertStarAction;
@@ -18,6 +20,7 @@ import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StringType$;
 import org.apache.spark.unsafe.types.UTF8String;
 import scala.Function1;
@@ -34,7 +37,8 @@ import scala.runtime.AbstractPartialFunction;
  *
  * <p>Spark does not resolve a MERGE whose target has ACCEPT_ANY_SCHEMA, which Delta tables have for INSERT. So the target is replaced by
  * one without it. Stars and assigned columns are replaced by constants, which Spark does not resolve: it would expand stars to the target's
- * columns, cast assigned values by its own rules, and refuse columns that schema evolution is about to add.
+ * columns, cast assigned values by its own rules, and refuse columns that schema evolution is about to add. It casts values to the type of
+ * the constant, a text; what has no text, as a geometry, gets a variable of the column's own type instead.
  */
 public class Merges extends Rule {
   /** The column and the value in the one assignment of UPDATE SET * or INSERT *. */
@@ -94,7 +98,12 @@ public class Merges extends Rule {
     Names names = new Names(session);
     String path = names.inTarget(merge.targetTable(), parts, evolves);
     if (path == null && evolves) path = names.inSource(merge, parts);
-    return path == null ? given : new Assignment(new Literal(UTF8String.fromString(path), StringType$.MODULE$), given.value());
+    return path == null ? given : new Assignment(key(path, names.typeOf(merge, parts)), given.value());
+  }
+
+  private static Expression key(String path, DataType type) {
+    if (type == null || Cast$.MODULE$.canCast(type, StringType$.MODULE$)) return new Literal(UTF8String.fromString(path), StringType$.MODULE$);
+    return new LambdaVariable(path, type, true, 0L);
   }
 
   /** Whether a value is the word DEFAULT, which Spark resolves by the assigned column. */
@@ -130,6 +139,14 @@ public class Merges extends Rule {
         if (found != null) return found.name() + fields(parts, start + 1);
       }
       return null;
+    }
+
+    /** The type of the column, or of the field; null if it is not known. */
+    DataType typeOf(MergeIntoTable merge, Seq parts) {
+      Object found = resolved(merge.targetTable(), parts);
+      if (found == null) found = resolved(merge.sourceTable(), parts);
+      if (found == null) found = named(merge.sourceTable(), (String) parts.last());
+      return found == null ? null : ((Expression) found).dataType();
     }
 
     private static String fields(Seq parts, int start) {

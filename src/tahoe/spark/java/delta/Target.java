@@ -16,6 +16,7 @@ import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.MetadataAttribute$;
 import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull;
+import org.apache.spark.sql.catalyst.expressions.objects.LambdaVariable;
 import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke;
 import org.apache.spark.sql.catalyst.plans.logical.Assignment;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
@@ -152,13 +153,14 @@ public class Target {
 
   /**
    * The path of each assignment's column, its names joined by zero characters; null for {@link Merges#STAR}. A path that begins with an
-   * empty name means that the assignment is not to a column or a struct field. In a MERGE the columns are constants, see {@link Merges}.
+   * empty name means that the assignment is not to a column or a struct field. In a MERGE the columns are constants or variables, see {@link Merges}.
    */
   public ArrayList paths(Seq assignments) {
     ArrayList paths = new ArrayList();
     for (Iterator it = assignments.iterator(); it.hasNext(); ) {
       Expression key = ((Assignment) it.next()).key();
-      if (key instanceof Literal) paths.add(((Literal) key).value() == null ? null : pathIn(((Literal) key).value().toString()));
+      if (key instanceof LambdaVariable) paths.add(pathIn(((LambdaVariable) key).name()));
+      else if (key instanceof Literal) paths.add(((Literal) key).value() == null ? null : pathIn(((Literal) key).value().toString()));
       else paths.add(path(key));
     }
     return paths;
