@@ -34,6 +34,7 @@ QUESTIONS = (
     "copy_into",
     "arrow_rows",
     "commits",
+    "events",
     "beside_reference",
     "dml",
     "auto_cdc",

@@ -15,7 +15,7 @@ from dataclasses import fields, replace
 
 import pyarrow as pa
 import pytest
-from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics import Counter, MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -397,6 +397,32 @@ def test_no_field_has_a_name_that_a_record_has():
     assert {name for kind in KINDS for name in ("event", *(f.name for f in fields(kind)))}.isdisjoint(usual)
 
 
+def test_the_stack_is_not_searched_for_the_line_that_logs(caplog, monkeypatch):
+    """That is the same line for every event, and the search takes as long as all the rest."""
+    monkeypatch.setattr(logging.Logger, "findCaller", lambda *_, **__: 1 / 0)
+    log = make_log([[add("a")]])
+    with caplog.at_level(logging.INFO, "tahoe.events"):
+        transaction(log, "mine").commit()
+    (record,) = caplog.records
+    assert (record.event, record.module, record.funcName) == ("commit", "listeners", "emit")
+
+
+def test_a_handler_that_does_not_ask_for_the_text_of_an_event_does_not_pay_for_it(caplog, monkeypatch):
+    log, logger, handler, found = (
+        make_log([[add("a")]]),
+        logging.getLogger("tahoe.events.commit"),
+        logging.Handler(),
+        [],
+    )
+    monkeypatch.setattr(Event, "__str__", lambda self: 1 / 0)
+    monkeypatch.setattr(handler, "emit", found.append)
+    monkeypatch.setattr(logger, "handlers", [handler])
+    monkeypatch.setattr(logger, "propagate", False)
+    with caplog.at_level(logging.INFO, "tahoe.events.commit"):
+        transaction(log, "mine").commit()
+    assert [record.files_added for record in found] == [1]
+
+
 def test_a_kind_is_logged_alone(tmp_path, caplog):
     table = table_at(tmp_path / "t")
     with caplog.at_level(logging.INFO, "tahoe.events.commit"):
@@ -456,6 +482,28 @@ def test_events_are_metrics(tmp_path, telemetry):
     assert found["tahoe.query.size"][0] == "By"
     assert found["tahoe.background_job.duration"][1][(("tahoe.job", "after_commit"),)] == 2
     assert "tahoe.conflicts" not in found
+
+
+def test_a_counter_is_told_of_a_zero_once_for_each_set_of_attributes(tmp_path, monkeypatch):
+    """Most commits remove no file. The first 0 shows that what is added later is an increase."""
+    told, add_of_sdk = [], Counter.add
+
+    def add(self, value, attributes):
+        told.append((self.name, attributes["tahoe.change"], value))
+        add_of_sdk(self, value, attributes)
+
+    monkeypatch.setattr(Counter, "add", add)
+    reader = InMemoryMetricReader()
+    with tahoe.events.use_opentelemetry(TracerProvider(), MeterProvider([reader])):
+        table = table_at(tmp_path / "t")
+        for _ in range(2):
+            table.append(pa.table({"n": [1]}))
+        table.overwrite(pa.table({"n": [1]}))
+        finish_background()
+    files = [(change, value) for name, change, value in told if name == "tahoe.commit.files"]
+    assert files == [("added", 1), ("removed", 0), ("added", 1), ("added", 1), ("added", 1), ("removed", 3)]
+    write = ("tahoe.operation", "WRITE")
+    assert points(reader)["tahoe.commit.files"][1][(("tahoe.change", "removed"), write)] == 3
 
 
 def test_a_conflict_is_a_metric_and_a_span_that_has_failed(telemetry):

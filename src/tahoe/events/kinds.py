@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import re
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
@@ -20,6 +21,8 @@ _SIGNED = re.compile(
 
 def without_credentials(url: str) -> str:
     """A url without a password and without a signature."""
+    if "@" not in url and "?" not in url:
+        return url
     return _SIGNED.sub("", _USER.sub(r"\1\2", url))
 
 
@@ -50,7 +53,7 @@ class Event:
 
     def to_dict(self) -> dict[str, Any]:
         """The event's name as `event`, and its fields, in types of JSON."""
-        return {"event": self.name, **{f.name: getattr(self, f.name) for f in fields(self)}}
+        return {"event": self.name, **{name: getattr(self, name) for name in FIELDS[type(self)]}}
 
     def __str__(self) -> str:
         told = ((name, value) for name, value in self.to_dict().items() if name not in ("event", "ended_ns"))
@@ -260,3 +263,6 @@ KINDS: tuple[type[Event], ...] = (
     BackgroundJob,
     StreamBatch,
 )
+
+# The names of their fields, in order.
+FIELDS: Mapping[type[Event], tuple[str, ...]] = {kind: tuple(f.name for f in fields(kind)) for kind in KINDS}

@@ -203,7 +203,16 @@ def _tell(event: Event) -> None:
         subscription._tell(event)
     logger = _loggers[type(event)]
     if logger.isEnabledFor(event.level):
-        logger.log(event.level, "%s", event, extra=event.to_dict())
+        logger.handle(_record(logger, event))
+
+
+def _record(logger: logging.Logger, event: Event) -> logging.LogRecord:
+    """The record of an event. Its text is made when a handler asks for it, and the stack is not searched for the line
+    that logs: that is this one for every event.
+    """
+    return logger.makeRecord(
+        logger.name, event.level, __file__, 0, "%s", (event,), None, func=emit.__name__, extra=event.to_dict()
+    )
 
 
 def told_retry(

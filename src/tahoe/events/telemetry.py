@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from tahoe._cached import Recent
 from tahoe._version import VERSION
 from tahoe.errors import PackageMissingError
 from tahoe.events.kinds import (
+    FIELDS,
     BackgroundJob,
     Checkpoint,
     Commit,
@@ -71,49 +73,63 @@ METRICS: tuple[Metric, ...] = (
     Metric("tahoe.stream.size", "counter", "By", "The size of the files that batches of streams read"),
 )
 
+# The fields that are attributes of a span, with their names there. It has its times itself, and the metrics of an
+# operation are an attribute each.
+_ATTRIBUTES: Mapping[type[Event], tuple[tuple[str, str], ...]] = {
+    kind: tuple((name, f"tahoe.{name}") for name in names if name not in ("duration_seconds", "ended_ns", "metrics"))
+    for kind, names in FIELDS.items()
+}
+
+# For so many sets of attributes each counter knows that it was told of a 0.
+_BEGUN_MAX = 10_000
+
 _of_global_providers: Subscription | None = None
 
-_Measured: TypeAlias = tuple[str, float, dict[str, str]]
+_Measured: TypeAlias = tuple[str, float, _Attributes]
 
 
 def measured(event: Event) -> Iterator[_Measured]:
-    """What an event adds to metrics: name, value, and attributes besides the table."""
+    """What an event adds to metrics: name, value and attributes."""
     seconds = event.duration_seconds
+    table: dict[str, str] = {"tahoe.table": event.table}
     match event:
         case Commit():
-            operation = {"tahoe.operation": event.operation}
+            operation = table | {"tahoe.operation": event.operation}
             yield "tahoe.commit.duration", seconds, operation
             for change, files, size_bytes in (
                 ("added", event.files_added, event.bytes_added),
                 ("removed", event.files_removed, event.bytes_removed),
             ):
-                yield "tahoe.commit.files", files, {**operation, "tahoe.change": change}
-                yield "tahoe.commit.size", size_bytes, {**operation, "tahoe.change": change}
+                changed = operation | {"tahoe.change": change}
+                yield "tahoe.commit.files", files, changed
+                yield "tahoe.commit.size", size_bytes, changed
         case Conflict():
-            yield "tahoe.conflicts", 1, {"tahoe.operation": event.operation, "error.type": event.cause}
+            yield "tahoe.conflicts", 1, table | {"tahoe.operation": event.operation, "error.type": event.cause}
         case CommitFailed():
-            yield "tahoe.commit.failures", 1, {"tahoe.operation": event.operation, "error.type": event.cause}
+            yield "tahoe.commit.failures", 1, table | {"tahoe.operation": event.operation, "error.type": event.cause}
         case Retry():
-            yield "tahoe.retries", 1, {"tahoe.retried": event.what}
+            yield "tahoe.retries", 1, table | {"tahoe.retried": event.what}
         case QueryPlanned():
-            yield "tahoe.query.planning.duration", seconds, {"tahoe.engine": event.engine}
+            yield "tahoe.query.planning.duration", seconds, table | {"tahoe.engine": event.engine}
             for choice, files, size_bytes in (
                 ("read", event.files_read, event.bytes_read),
                 ("skipped", event.files_skipped, event.bytes_skipped),
             ):
-                yield "tahoe.query.files", files, {"tahoe.choice": choice}
-                yield "tahoe.query.size", size_bytes, {"tahoe.choice": choice}
+                chosen = table | {"tahoe.choice": choice}
+                yield "tahoe.query.files", files, chosen
+                yield "tahoe.query.size", size_bytes, chosen
         case Checkpoint():
-            yield "tahoe.checkpoint.duration", seconds, {}
-            yield "tahoe.checkpoint.size", event.size_bytes, {}
+            yield "tahoe.checkpoint.duration", seconds, table
+            yield "tahoe.checkpoint.size", event.size_bytes, table
         case BackgroundJob():
+            job = table | {"tahoe.job": event.job}
             failed = {} if event.cause is None else {"error.type": event.cause}
-            yield "tahoe.background_job.duration", seconds, {"tahoe.job": event.job, **failed}
-            yield "tahoe.background_job.wait", event.waited_seconds, {"tahoe.job": event.job}
+            yield "tahoe.background_job.duration", seconds, job | failed
+            yield "tahoe.background_job.wait", event.waited_seconds, job
         case StreamBatch():
-            yield "tahoe.stream.batch.duration", seconds, {"tahoe.side": event.side}
-            yield "tahoe.stream.files", event.files_read, {}
-            yield "tahoe.stream.size", event.bytes_read, {}
+            yield "tahoe.stream.batch.duration", seconds, table | {"tahoe.side": event.side}
+            yield "tahoe.stream.files", event.files_read, table
+            yield "tahoe.stream.size", event.bytes_read, table
 
 
 def subscribed(
@@ -130,7 +146,7 @@ def subscribed(
 
     def told(event: Event) -> None:
         for name, value, attributes in measured(event):
-            add[name](value, {"tahoe.table": event.table, **attributes})
+            add[name](value, attributes)
         _trace(tracer, event)
 
     subscription = on(Event, told)
@@ -141,10 +157,27 @@ def subscribed(
 
 def _instrument(meter: metrics.Meter, metric: Metric) -> Callable[[float, _Attributes], None]:
     if metric.kind == "counter":
-        return meter.create_counter(metric.name, metric.unit, metric.description).add
+        return _counting(meter.create_counter(metric.name, metric.unit, metric.description))
     return meter.create_histogram(
         metric.name, metric.unit, metric.description, explicit_bucket_boundaries_advisory=_SECONDS
     ).record
+
+
+def _counting(counter: metrics.Counter) -> Callable[[float, _Attributes], None]:
+    """Adds to a counter. It is told of a 0 once, so that what is added later is an increase; further ones say nothing,
+    and most commits remove no file.
+    """
+    begun: Recent[tuple[Any, ...], bool] = Recent(_BEGUN_MAX)
+
+    def add(value: float, attributes: _Attributes) -> None:
+        if not value:
+            series = tuple(attributes.values())
+            if begun.get(series):
+                return
+            begun.put(series, True)
+        counter.add(value, attributes)
+
+    return add
 
 
 def _trace(tracer: trace.Tracer, event: Event) -> None:
@@ -159,10 +192,9 @@ def _trace(tracer: trace.Tracer, event: Event) -> None:
 
 def _attributes(event: Event) -> dict[str, Any]:
     """The fields of an event as attributes of a span."""
-    told = {name: value for name, value in event.to_dict().items() if value is not None}
-    for name in ("event", "duration_seconds", "ended_ns"):
-        del told[name]
-    counted = told.pop("metrics", {})
-    return {f"tahoe.{name}": value for name, value in told.items()} | {
-        f"tahoe.metrics.{name}": value for name, value in counted.items()
+    told = {
+        attribute: value for name, attribute in _ATTRIBUTES[type(event)] if (value := getattr(event, name)) is not None
     }
+    if isinstance(event, Commit):
+        told |= {f"tahoe.metrics.{name}": value for name, value in event.metrics.items()}
+    return told
