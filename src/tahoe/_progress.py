@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from html import escape
 from importlib import import_module
 from typing import Any, Protocol, TypeAlias
 
@@ -149,6 +148,8 @@ class _InNotebook:
 
     def move(self, done: int, total: int) -> None:
         if time.monotonic() - self._drawn >= _PICTURE_S:
+            from html import escape  # noqa: PLC0415 - it brings a table of all entities, which only notebooks need
+
             self._drawn = time.monotonic()
             ends = f' value="{done}" max="{total}"' if total else ""
             text = f"{self._work} {_counts(done, total, self._unit)}"

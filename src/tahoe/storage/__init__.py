@@ -1,6 +1,6 @@
 """Storage: stores of files, and the environment (`Env`) of the table ring. Knows nothing about Delta.
 
-`open_store` chooses the store by the url's scheme. obstore is imported only when an object store is opened, boto3 only
+`open_store` chooses the store by the url's scheme. What object stores need is imported when one is opened, boto3 only
 when a commit service is used.
 """
 
@@ -12,18 +12,16 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from tahoe.storage.background import in_background
-from tahoe.storage.cache.block_cache import BlockCache
-from tahoe.storage.cache.cached_store import CachedStore
-from tahoe.storage.cache.configuration import active_cache, realm_of
-from tahoe.storage.coordinated import CoordinatedStore
 from tahoe.storage.env import Env, FileInfo, Store, Watch
 from tahoe.storage.local import LocalStore
 from tahoe.storage.locations import normalise, split_url
-from tahoe.storage.memory import MemoryStore
 from tahoe.storage.schemes import LOCAL_SCHEME, MEMORY_SCHEME, open_registered, register, store_factory
-from tahoe.storage.service_options import commit_service, without_service
+
+if TYPE_CHECKING:
+    from tahoe.storage.cache.block_cache import BlockCache
 
 __all__ = ["Env", "FileInfo", "Store", "env_of", "open_store", "register", "system_env"]
 
@@ -31,14 +29,14 @@ __all__ = ["Env", "FileInfo", "Store", "env_of", "open_store", "register", "syst
 def open_store(
     url: str | os.PathLike[str],
     storage_options: Mapping[str, str] | None = None,
-    find_cache: Callable[[], BlockCache | None] = active_cache,
+    find_cache: Callable[[], BlockCache | None] | None = None,
 ) -> Store:
     """Open the store for a folder, given as a path or url. Nothing is read, and the folder need not exist.
 
     Args:
         storage_options: credentials and settings for object stores, see `tahoe.storage.cloud_options`; and for commit
             services, see `service_options`.
-        find_cache: the local cache for object stores, if there is one.
+        find_cache: the local cache for object stores, if there is one; None for that of this process.
 
     Raises:
         UnsupportedStorageError: tahoe does not support the scheme.
@@ -49,18 +47,15 @@ def open_store(
     if scheme == LOCAL_SCHEME:
         return LocalStore(folder)
     if scheme == MEMORY_SCHEME:
+        from tahoe.storage.memory import MemoryStore  # noqa: PLC0415 - few programs have tables in memory
+
         return MemoryStore(folder)
     factory = store_factory(scheme)
     if factory is not None:
         return open_registered(factory, folder, dict(storage_options or {}))
-    from tahoe.storage.cloud import CloudStore  # noqa: PLC0415 - obstore starts threads, which do not survive a fork
+    from tahoe.storage.object_stores import open_object_store  # noqa: PLC0415 - obstore starts threads, which do not survive a fork
 
-    options = dict(storage_options or {})
-    service = commit_service(folder, options, os.environ)
-    cloud = CloudStore(folder, without_service(options), skips_probe=service is not None)
-    cache = find_cache()
-    files: Store = cloud if cache is None else CachedStore(inner=cloud, realm=realm_of(options), blocks=cache)
-    return files if service is None else CoordinatedStore(inner=files, service=service)
+    return open_object_store(folder, dict(storage_options or {}), find_cache)
 
 
 def system_env(url: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> Env:

@@ -24,7 +24,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe.errors import DeltaError, InvalidArgumentError, InvalidTimeTravelError
-from tahoe.protocol.changes.column_changes import ColumnChange, NewColumn
 from tahoe.protocol.configuration.declared_keys import BY_LOCATION, KINDS
 from tahoe.protocol.types.names import parse_column_list
 from tahoe.protocol.types.predicate import Predicate
@@ -143,7 +142,7 @@ def or_none(rule: Rule) -> Rule:
 # --- conversions
 
 
-def _instance_of(*kinds: type) -> Callable[[Any], Any]:
+def instance_of(*kinds: type) -> Callable[[Any], Any]:
     def clean(value: Any) -> Any:
         if not isinstance(value, kinds):
             raise Unfit
@@ -237,7 +236,7 @@ def _item(item: Any, clean: Callable[[Any], Any]) -> Any:
         raise Unfit(str(unfit) or f"an item is {described(item)}") from unfit.__cause__
 
 
-def _list_of(clean: Callable[[Any], Any]) -> Callable[[Any], list[Any]]:
+def list_of(clean: Callable[[Any], Any]) -> Callable[[Any], list[Any]]:
     return lambda value: _items(value, clean)
 
 
@@ -348,8 +347,8 @@ COUNT = Rule(expected="a non-negative integer", clean=_count, remedy=_LEAVE_OUT)
 HOURS = Rule(expected="a number of hours", clean=_finite, remedy=_LEAVE_OUT)
 CALL = Rule(expected="a function", clean=_callable, remedy=_LEAVE_OUT)
 SHARE = Rule(expected="a number from 0 to 1", clean=_number, remedy=_LEAVE_OUT)
-POSITIONS = Rule(expected="a list of non-negative integers", clean=_list_of(_count), remedy="Pass a list of integers.")
-NAMES = Rule(expected="a list of names", clean=_list_of(_text), remedy='For a single name, pass ["name"].')
+POSITIONS = Rule(expected="a list of non-negative integers", clean=list_of(_count), remedy="Pass a list of integers.")
+NAMES = Rule(expected="a list of names", clean=list_of(_text), remedy='For a single name, pass ["name"].')
 TEXTS = Rule(
     expected="a dictionary of strings", clean=_texts, remedy='Pass numbers and booleans as strings: {"name": "true"}.'
 )
@@ -363,9 +362,7 @@ TXN = Rule(
     expected="an application id (a string) and a version (an integer)", clean=_txn, remedy='Pass ("application", 7).'
 )
 VERSION = Rule(expected="an integer or the name of a tag", clean=_version, remedy="", refused=_no_time)
-TIMESTAMP = Rule(
-    expected="a string or a datetime", clean=_instance_of(str, date, datetime), remedy="", refused=_no_time
-)
+TIMESTAMP = Rule(expected="a string or a datetime", clean=instance_of(str, date, datetime), remedy="", refused=_no_time)
 FILTER = Rule(
     expected="an SQL condition over the table's columns, a condition of pyarrow.compute, or a list of tuples",
     clean=_filter,
@@ -387,7 +384,7 @@ STREAM = replace(
     ),
     clean=stream_of,
 )
-SCHEMA = Rule(expected="a schema", clean=_instance_of(Struct, pa.Schema), remedy="Pass a pyarrow.Schema.")
+SCHEMA = Rule(expected="a schema", clean=instance_of(Struct, pa.Schema), remedy="Pass a pyarrow.Schema.")
 PATH = Rule(
     expected="a column, or a field of a struct",
     clean=_path,
@@ -412,15 +409,7 @@ KEYS = Rule(
     clean=_keys,
     remedy='Pass "id", ["id", "day"], or "target.id = source.id AND source.day > target.day".',
 )
-PATHS = Rule(expected="a list of columns", clean=_list_of(_path), remedy=PATH.remedy)
-_FIELDS = _list_of(_instance_of(NewColumn, pa.Field))
-NEW_COLUMNS = Rule(
-    expected="a list of pyarrow.Field", clean=_FIELDS, remedy='Pass [pyarrow.field("name", pyarrow.string())].'
-)
-_CHANGES = _list_of(_instance_of(ColumnChange))
-COLUMN_CHANGES = Rule(
-    expected="a list of ColumnChange", clean=_CHANGES, remedy="See tahoe.protocol.changes.column_changes."
-)
+PATHS = Rule(expected="a list of columns", clean=list_of(_path), remedy=PATH.remedy)
 LOCATION = Rule(expected="a path or a url", clean=_location, remedy='Pass a string: "/data/t", "s3://bucket/t".')
 REFERENCE = Rule(
     expected="an absolute path or a url, or a list with the parts of a table's name",
@@ -439,5 +428,5 @@ FILE_COLUMN = Rule(
     remedy="Use Scan.files or Scan.listing for other columns.",
 )
 OUTSIDE = Rule(
-    expected="a tahoe.storage.Env", clean=_instance_of(Env), remedy="Leave out the argument to use the default."
+    expected="a tahoe.storage.Env", clean=instance_of(Env), remedy="Leave out the argument to use the default."
 )

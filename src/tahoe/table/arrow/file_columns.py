@@ -7,14 +7,17 @@ only Spark converts: the footer says which.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from tahoe._cached import cached_property
 from tahoe.protocol.types.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, DataType
 from tahoe.table.arrow.parquet import leaves
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq  # it imports the file systems of Arrow
 
 # Spark wrote the Julian calendar before these versions, and does so later with a setting, which leaves a footer key.
 _VERSION = b"org.apache.spark.version"

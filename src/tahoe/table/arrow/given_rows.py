@@ -13,7 +13,6 @@ from typing import Any, Protocol, TypeAlias
 from weakref import WeakSet
 
 import pyarrow as pa
-from pyarrow.interchange import from_dataframe
 
 from tahoe.errors import InvalidArgumentError
 from tahoe.table.arrow.row_stream import Rows
@@ -137,6 +136,8 @@ def _stream_of_library(value: Any) -> Rows:
         batch = pa.record_batch(value)
         return Rows(batch.schema, [batch])
     if hasattr(value, "__dataframe__"):
+        from pyarrow.interchange import from_dataframe  # noqa: PLC0415 - few data frames have nothing else
+
         return Rows.of(from_dataframe(value))
     if callable(getattr(value, "to_arrow", None)):
         return stream_of(value.to_arrow())

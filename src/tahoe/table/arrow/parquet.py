@@ -7,17 +7,19 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tahoe._cached import cached_property
 from tahoe.protocol.log.log_files import LOG_FOLDER
 from tahoe.storage.env import FileInfo, FileReplacedError, Store
 from tahoe.storage.threads import CORES, in_threads, on_all_cores
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq  # it imports the file systems of Arrow
 
 LOCAL_SCHEME = "file://"
 
@@ -58,6 +60,8 @@ def open_parquet(
         FileReplacedError: the file was replaced, noticed now or while it is read.
         pyarrow.ArrowInvalid: the file is not Parquet.
     """
+    import pyarrow.parquet as pq  # noqa: PLC0415 - it imports Arrow's file systems, and a short log needs no Parquet
+
     is_local = store.url.startswith(LOCAL_SCHEME)
     return pq.ParquetFile(
         _mapped(store, key, known) if is_local else store.open(key, known),

@@ -11,15 +11,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from tahoe.table.arrow.parquet import NestedColumns
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq  # it imports the file systems of Arrow
 
 
 @dataclass(frozen=True, slots=True)

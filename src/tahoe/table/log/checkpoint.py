@@ -7,11 +7,11 @@ Protocol: "Checkpoints", "Sidecar Files", "Checkpoint Schema". A checkpoint that
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from tahoe.errors import CorruptCheckpointError, DeltaLogError
 from tahoe.errors.root import cause_text
@@ -50,6 +50,9 @@ from tahoe.table.log.file_parts import (
     cast_column,
 )
 from tahoe.table.log.grouped_part import opened_part
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq  # it imports the file systems of Arrow
 
 # So many sidecars are opened at the same time.
 _IN_PARALLEL_MIN = 10

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from tahoe.errors import ColumnNotFoundError, DataFileMissingError, InvalidDataFileError, UnsupportedOperationError
 from tahoe.errors.statements import WITH_SPARKS_ENGINE
@@ -35,6 +34,9 @@ from tahoe.table.arrow.types import arrow_field, arrow_type
 from tahoe.table.log.deletion_vectors import load_deletion_vector
 from tahoe.table.reading.evaluation import evaluate
 from tahoe.table.reading.snapshot_state import SnapshotState
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq  # it imports the file systems of Arrow
 
 # The field of a shredded variant that contains its typed values. Protocol: "Shredded Variant data in Parquet".
 _SHREDDED = "typed_value"

@@ -33,10 +33,21 @@ from tahoe.protocol.types.column_metadata import COLLATIONS
 from tahoe.protocol.types.names import dotted, sql_path
 from tahoe.protocol.types.schema import Field, Struct, walk_fields
 from tahoe.sql.predicates import paths_named
-from tahoe.table.arguments import COLUMN_CHANGES, FLAG, NEW_COLUMNS, PATH, PATHS, SCHEMA, TEXT, takes
+from tahoe.table.arguments import FLAG, PATH, PATHS, SCHEMA, TEXT, Rule, instance_of, list_of, takes
 from tahoe.table.arrow.types import delta_schema
 from tahoe.table.transactions.table_edits import TableEdits
 from tahoe.table.writing.planning import check_schema
+
+_NEW_COLUMNS = Rule(
+    expected="a list of pyarrow.Field",
+    clean=list_of(instance_of(NewColumn, pa.Field)),
+    remedy='Pass [pyarrow.field("name", pyarrow.string())].',
+)
+_CHANGES = Rule(
+    expected="a list of ColumnChange",
+    clean=list_of(instance_of(ColumnChange)),
+    remedy="See tahoe.protocol.changes.column_changes.",
+)
 
 
 class ColumnEdits(TableEdits):
@@ -56,7 +67,7 @@ class ColumnEdits(TableEdits):
         self._check_dependants(changed)
         self._define(changed, "UPDATE SCHEMA", {"schema": wanted.to_json()})
 
-    @takes(columns=NEW_COLUMNS)
+    @takes(columns=_NEW_COLUMNS)
     def add_columns(self, columns: Iterable[NewColumn | pa.Field]) -> None:
         """Add columns; existing rows have nulls in them.
 
@@ -118,7 +129,7 @@ class ColumnEdits(TableEdits):
         self._check_dependants(changed)
         self._define(changed, "DROP COLUMNS", {"columns": [dotted(path) for path in wanted]})
 
-    @takes(changes=COLUMN_CHANGES)
+    @takes(changes=_CHANGES)
     def alter_columns(self, changes: Iterable[ColumnChange]) -> None:
         """Change types, comments, defaults, nullability and positions of columns.
 

@@ -36,7 +36,6 @@ from tahoe.table.reading.filters import Filter
 from tahoe.table.reading.notebook import ShownRows, html_or_reason
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot, is_current, load_snapshot, refresh
-from tahoe.table.versions.change_feed import AskedRange, plan_feed
 from tahoe.table.versions.history import history, parse_timestamp, snapshot_by_file_times, version_at
 from tahoe.table.versions.tags import snapshot_asked
 
@@ -366,6 +365,8 @@ class TableReader:
             DeltaAnalysisError, DeltaDataError: see `tahoe.table.versions.change_feed.plan_feed` and
                 `ChangeFeed.to_arrow`.
         """
+        from tahoe.table.versions.change_feed import AskedRange, plan_feed  # noqa: PLC0415 - few readers read a feed
+
         asked = AskedRange(
             start_version=start_version,
             end_version=end_version,
