@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import tahoe
+from tahoe.catalog import View
 from tests.catalog.commands import fine, run, serving
 from tests.catalog.serving import appended, staged
 
@@ -100,6 +101,18 @@ def test_the_tables_of_a_catalog_are_listed_and_published(url: str, orders: taho
     assert orders.url in fine("release", url, "shop.orders")
     assert "external" in fine("tables", url)
     assert run("release", url, "shop.orders").exit_code == 2
+
+
+def test_views_are_listed_among_the_tables_with_their_kind(url: str, orders: tahoe.Table) -> None:
+    tahoe.Catalog(url).create_view("shop.large", View.of("SELECT * FROM orders", pa.schema([("id", pa.int64())])))
+    lines = [line.split() for line in fine("tables", url).splitlines()]
+    assert [line[:2] for line in lines if line and line[0].startswith("shop.")] == [
+        ["shop.large", "view"],
+        ["shop.orders", "managed"],
+    ]
+    view, table = json.loads(fine("tables", url, "--schema", "shop", "--json"))
+    assert view == {"name": "shop.large", "kind": "view"}
+    assert (table["name"], table["kind"], table["url"]) == ("shop.orders", "managed", orders.url)
 
 
 def test_grants_and_tokens_are_given_and_taken(url: str, orders: tahoe.Table) -> None:  # noqa: ARG001

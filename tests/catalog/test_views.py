@@ -17,6 +17,7 @@ from tahoe.catalog.grants import CREATE_TABLE, MODIFY, SELECT, USE_CATALOG, USE_
 from tahoe.catalog.server.app import OWN
 from tahoe.catalog.server.service import Service
 from tahoe.catalog.tables_of_database import SCHEMAS, TABLES
+from tahoe.catalog.views import SIZE_MAX_BYTES
 from tahoe.errors import (
     CatalogNameTakenError,
     CatalogRefusedError,
@@ -150,6 +151,16 @@ def test_what_no_session_could_read_is_no_view(catalog: Catalog, view: View) -> 
     assert catalog.views() == []
 
 
+def test_a_view_has_a_size_at_most_and_keeps_what_is_smaller(catalog: Catalog) -> None:
+    rest = SIZE_MAX_BYTES - len(LARGE.to_json())
+    longest = replace(LARGE, text=LARGE.text + "-" * rest)
+    catalog.create_view("shop.large", longest)
+    assert catalog.view("shop.large") == longest
+    with pytest.raises(InvalidArgumentError, match="at most 1,048,576 bytes"):
+        catalog.create_view("shop.larger", replace(longest, text=f"{longest.text}-"))
+    assert catalog.views() == ["shop.large"]
+
+
 def test_a_table_that_is_made_meanwhile_keeps_its_name(new_database: Callable[[str], str], tmp_path: Path) -> None:
     """The database is not called unavailable then."""
     catalog = Catalog(new_database("postgresql"), root=str(tmp_path / "lake"))
@@ -196,7 +207,7 @@ def test_clients_of_unity_see_views_among_the_tables(lake: Served) -> None:
     assert (told["table_type"], told["view_definition"], told["comment"]) == ("VIEW", LARGE.text, "large ones")
     assert [column["type_text"] for column in told["columns"]] == ["bigint"]
     listed = admin.get("/tables", catalog_name="lake", schema_name="shop")["tables"]
-    assert [table["name"] for table in listed] == ["large", "orders"]
+    assert [(table["name"], "view_definition" in table) for table in listed] == [("large", False), ("orders", False)]
     asked = {"table_id": told["table_id"], "operation": "READ"}
     assert admin.refused("POST", "/temporary-table-credentials", asked) == (404, "TABLE_NOT_FOUND")
     assert admin.refused("DELETE", "/tables/lake.shop.large") == (404, "TABLE_NOT_FOUND")

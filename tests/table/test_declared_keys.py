@@ -17,6 +17,8 @@ from tahoe.errors import (
     InvalidPropertyError,
 )
 from tahoe.protocol.configuration.declared_keys import with_column_moved
+from tahoe.protocol.types.column_metadata import COLLATIONS
+from tahoe.protocol.types.schema import LONG, STRING, Field, Struct
 from tahoe.table.table import Table
 from tahoe.table.verify import keys
 from tahoe.table.verify.keys import key_findings
@@ -263,3 +265,27 @@ def test_values_that_cannot_be_compared_do_not_end_the_check(tmp_path: Path) -> 
     assert primary.violations == 1
     assert foreign.violations is None
     assert "cannot be compared" in str(foreign.reason)
+
+
+@pytest.mark.parametrize("collated", ["this table", "the other table"])
+def test_texts_with_a_collation_are_not_compared_by_their_bytes(tmp_path: Path, collated: str) -> None:
+    """`a` and `A` are the same by this collation, which Arrow does not have."""
+    tables = []
+    for name in ("this table", "the other table"):
+        table = Table(str(tmp_path / name))
+        metadata = {COLLATIONS: {"day": "ICU.UNICODE_CI"}} if name == collated else {}
+        table.create(Struct((Field(name="day", type=STRING, metadata=metadata), Field(name="id", type=LONG))))
+        table.append(pa.table({"day": ["a", "A"], "id": [1, 2]}))
+        tables.append(table)
+    table, other = tables
+    declare(table, "pk", "day")
+    declare(table, "other", "id", kind="UNIQUE")
+    declare(table, "fk", "day", kind="FOREIGN KEY", references=other.url, referenced_columns=["day"])
+    reports = {report.key.name: report for report in table.check_keys()}
+    where = next(
+        each for each in tables if each.url.endswith(collated.replace(" ", "%20")) or each.url.endswith(collated)
+    )
+    reason = f"only Spark compares texts by the collation of day in {where.url}; DeltaTable.checkKeys() checks the key"
+    assert reports["fk"].reason == reason
+    assert reports["pk"].reason == (reason if collated == "this table" else None)
+    assert reports["other"].is_kept

@@ -29,6 +29,9 @@ from tahoe.table.arrow.types import delta_schema
 
 COMMENT = "comment"
 
+# The query, its columns and the rest, as a catalog keeps them. Each session that reads the view parses all of it.
+SIZE_MAX_BYTES = 1 << 20
+
 # With others, Spark changes the view when it is read and its tables have changed, and looks for it in its own catalog.
 _SCHEMA_MODES = ("BINDING", "COMPENSATION")
 
@@ -152,6 +155,11 @@ def check_view(view: View, name: str) -> None:
     texts = [view.text, *view.namespace, *view.query_columns, *(text for pair in pairs for text in pair)]
     if not view.text or any(not is_text(text) or "\0" in text for text in texts):
         raise _unfit(name, "view", "of texts, and its query not an empty one", view)
+    size_bytes = len(view.to_json().encode())
+    if size_bytes > SIZE_MAX_BYTES:
+        expected = f"at most {SIZE_MAX_BYTES:,} bytes with its schema and properties"
+        remedy = "Make several views of it, of which one reads another, or put values into a table."
+        raise _unfit(name, "view", expected, size_bytes, remedy)
     columns = _columns(view.schema)
     if not columns:
         raise _unfit(name, "schema", "the JSON of a schema of Spark's", view.schema)

@@ -157,23 +157,31 @@ def grant(
 @catalog.command()
 def tables(
     database: Database,
-    schema: Annotated[str | None, typer.Option("--schema", help="Only the tables of a schema.")] = None,
+    schema: Annotated[str | None, typer.Option("--schema", help="Only the tables and views of a schema.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the tables, by name."""
+    """List the tables and views, by name. A view has a name and its kind alone."""
     with errors_as_messages():
-        found = _open(database).tables(schema)
+        opened = _open(database)
+        found = [asdict(entry) for entry in opened.tables(schema)]
+        found += [{"name": name, "kind": "view"} for name in opened.views(schema)]
+    found.sort(key=lambda each: str(each["name"]))
     if as_json:
-        print_json([asdict(entry) for entry in found])
+        print_json(found)
         return
     rows = [
-        (entry.name, entry.kind, max(entry.latest_version, 0) if entry.kind == "managed" else "", entry.url)
-        for entry in found
+        (
+            each["name"],
+            each["kind"],
+            max(each["latest_version"], 0) if each["kind"] == "managed" else "",
+            each.get("url"),
+        )
+        for each in found
     ]
     if rows:
-        print_table(["table", "kind", "version", "location"], rows, right=["version"])
+        print_table(["name", "kind", "version", "location"], rows, right=["version"])
     else:
-        open_console().print("the catalog has no tables")
+        open_console().print("the catalog has no tables and no views")
 
 
 @catalog.command()

@@ -37,15 +37,15 @@ def schema_info(call: Call, found: Found) -> Json:
     )
 
 
-def table_info(call: Call, found: Found, row: Json) -> Json:
-    """A table, or a view."""
+def table_info(call: Call, found: Found, row: Json, *, is_listed: bool = False) -> Json:
+    """A table, or a view. In a list a view is without its query."""
     schema = found.securable.above
     assert schema is not None
     names = {"name": row["name"], "catalog_name": call.service.name, "schema_name": schema.name.partition(".")[2]}
     if row["kind"] == VIEW:
         told = _told({**names, **_view_info(row)})
-        may_read = call.rights.has(SELECT, found.securable)
-        return told if may_read else {key: value for key, value in told.items() if key != "view_definition"}
+        has_text = not is_listed and call.rights.has(SELECT, found.securable)
+        return told if has_text else {key: value for key, value in told.items() if key != "view_definition"}
     return _told(
         {
             **names,

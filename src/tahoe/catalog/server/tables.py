@@ -69,7 +69,7 @@ def list_tables(call: Call) -> Json:
                 seen.append(found)
             if len(seen) > size:
                 break
-    tables = [table_info(call, found, described(call, found.row)) for found in seen[:size]]
+    tables = [table_info(call, found, described(call, found.row), is_listed=True) for found in seen[:size]]
     listed: dict[str, Any] = {"tables": tables}
     return listed if len(seen) <= size else {**listed, "next_page_token": seen[size - 1].row["name"]}
 

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from tahoe.errors import DeltaError
 from tahoe.protocol.configuration.declared_keys import FOREIGN, PRIMARY, Key, keys_of
+from tahoe.protocol.statistics.skipping import is_collated
 from tahoe.protocol.types.names import counted, dotted, literal
 from tahoe.table.arrow.chunks import reordered_table
 from tahoe.table.reading.snapshot import Snapshot
@@ -106,6 +107,7 @@ def key_findings(reports: Iterable[KeyReport]) -> Iterator[Finding]:
 def _checked(key: Key, snapshot: Snapshot, opened: Callable[[str], TableReader]) -> KeyReport:
     try:
         columns = spelled_columns(key.columns, snapshot)
+        _check_comparable(columns, snapshot)
         if key.kind == FOREIGN:
             return _checked_foreign(key, _groups(snapshot, columns), opened)
     except LookupError as error:
@@ -133,7 +135,9 @@ def _checked_foreign(key: Key, groups: pa.Table, opened: Callable[[str], TableRe
     columns = [name for name in groups.column_names if name != _COUNT]
     try:
         other = opened(key.location).snapshot()
-        known = _groups(other, referenced_columns(key, other))
+        referenced = referenced_columns(key, other)
+        _check_comparable(referenced, other)
+        known = _groups(other, referenced)
     except DeltaError as error:
         raise LookupError(error.what.format(**error.parameters)) from error
     given = groups.filter(_any([pc.is_null(groups[name]) for name in columns], negated=True))
@@ -162,6 +166,17 @@ def spelled_columns(columns: Sequence[str], snapshot: Snapshot) -> tuple[str, ..
     if lacking:
         raise LookupError(f"{snapshot.url} has no column {', '.join(lacking)}")
     return tuple(column.name for _, column in found if column is not None)
+
+
+def _check_comparable(columns: Sequence[str], snapshot: Snapshot) -> None:
+    """
+    Raises:
+        LookupError: equal texts are not equal bytes here.
+    """
+    collated = [name for name in columns if is_collated(snapshot.schema, (name,))]
+    if collated:
+        what = f"the collation of {', '.join(collated)} in {snapshot.url}"
+        raise LookupError(f"only Spark compares texts by {what}; DeltaTable.checkKeys() checks the key")
 
 
 def referenced_columns(key: Key, other: Snapshot) -> tuple[str, ...]:
