@@ -145,6 +145,33 @@ def test_tables_and_views_are_not_taken_for_each_other(spark: SparkSession, lake
 
 
 @needs_views
+@pytest.mark.parametrize(
+    ("statement", "operation"),
+    [
+        ("INSERT INTO {} VALUES (1)", "INSERT"),
+        ("INSERT OVERWRITE {} VALUES (1)", "INSERT, DELETE"),
+        ("UPDATE {} SET one = 2", "UPDATE"),
+        ("DELETE FROM {} WHERE one = 1", "DELETE"),
+        ("MERGE INTO {} AS t USING (SELECT 1 AS one) s ON t.one = s.one WHEN MATCHED THEN DELETE", "DELETE"),
+        ("ALTER TABLE {} ADD COLUMN two INT", "ALTER TABLE ... ADD COLUMN"),
+        ("ALTER TABLE {} SET TBLPROPERTIES (a = 'b')", "ALTER TABLE ... SET TBLPROPERTIES"),
+        ("TRUNCATE TABLE {}", "TRUNCATE TABLE"),
+        ("SELECT * FROM {} VERSION AS OF 1", "time travel"),
+    ],
+)
+def test_a_statement_that_needs_a_table_is_told_that_it_is_a_view(
+    spark: SparkSession, lake: str, statement: str, operation: str
+) -> None:
+    """As of a view in the session's catalog. The name is there, so it is not said to be missing."""
+    spark.sql(f"CREATE VIEW {lake}.shop.large AS SELECT 1 AS one")
+    with pytest.raises(AnalysisException) as raised:
+        spark.sql(statement.format(f"{lake}.shop.large"))
+    assert raised.value.getCondition().startswith("EXPECT_TABLE_NOT_VIEW.")
+    found = raised.value.getMessageParameters()
+    assert found == {"operation": operation, "viewName": f"`{lake}`.`shop`.`large`"}
+
+
+@needs_views
 def test_a_view_does_not_follow_its_tables(spark: SparkSession, lake: str) -> None:
     """Spark would look for it in its own catalog when it is read."""
     view, table = f"{lake}.shop.large", f"{lake}.shop.stock"

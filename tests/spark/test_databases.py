@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 import tahoe
+from tahoe.spark.ddl import creation
+from tahoe.spark.ddl.table_names import SessionName, TableLocation
 
 pytestmark = pytest.mark.every_spark
 
@@ -53,6 +56,48 @@ def test_every_mode_of_save_as_table(spark: SparkSession, tmp_path: Path) -> Non
     assert tahoe.Table(place).version == 2
     spark.range(5).writeTo("t").using("delta").replace()
     assert (spark.table("t").count(), tahoe.Table(place).version) == (5, 3)
+
+
+@pytest.mark.usefixtures("database")
+def test_if_not_exists_holds_for_a_table_that_another_session_makes_meanwhile(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, other, made = SessionName.place, spark.newSession(), list[str]()
+
+    def late(name: SessionName, location: str | None) -> TableLocation:
+        found = place(name, location)
+        if not made:
+            made.append(name.text)
+            other.sql("CREATE TABLE at_home.t USING delta AS SELECT 7 AS theirs")
+        return found
+
+    monkeypatch.setattr(SessionName, "place", late)
+    spark.sql("CREATE TABLE IF NOT EXISTS t USING delta AS SELECT 1 AS mine")
+    assert made == ["spark_catalog.at_home.t"]
+    assert [tuple(row) for row in spark.table("t").collect()] == [(7,)]
+    spark.sql("DROP TABLE t")
+    made.clear()
+    with pytest.raises(tahoe.errors.TableExistsError):
+        spark.sql("CREATE TABLE t USING delta AS SELECT 1 AS mine")
+
+
+@pytest.mark.usefixtures("database")
+def test_a_replacement_does_not_run_its_query_again_for_a_name_of_its_own_folder(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another session makes the same table at the same time, and is the first to give the name."""
+    create, other, runs = creation.create_as_select, spark.newSession(), list[str]()
+
+    def then_named(session: SparkSession, url: str, *arguments: Any, **more: Any) -> None:
+        create(session, url, *arguments, **more)
+        runs.append(url)
+        if len(runs) == 1:
+            other.sql(f"CREATE TABLE at_home.t USING delta LOCATION '{tmp_path}/home/t'")
+
+    monkeypatch.setattr(creation, "create_as_select", then_named)
+    spark.sql("CREATE OR REPLACE TABLE t USING delta AS SELECT 1 AS mine")
+    assert len(runs) == 1
+    assert (spark.table("t").columns, tahoe.Table(f"{tmp_path}/home/t").version) == (["mine"], 0)
 
 
 @pytest.mark.usefixtures("database")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tahoe.errors import OperationNotAllowedError, UnsupportedOperationError
+from tahoe.errors import OperationNotAllowedError, TableExistsError, UnsupportedOperationError
 from tahoe.spark.api import several_inserts
 from tahoe.spark.ddl import guard, table_commands, table_like, transaction_guard
 from tahoe.spark.ddl.creation import NewTable, declared_constraints, declared_schema, make_table, make_table_of
@@ -147,9 +147,12 @@ def _write(gateway: Gateway, command: WriteCommand) -> None:
         return
     _check_format(gateway, command.staged)
     new = new_table(command.staged, table_name(gateway, command.staged.name))
-    make_table_of(
-        gateway, new, command.rows, {**new.options, **_write_options(command)}, replaces=command.staged.replaces
-    )
+    options = {**new.options, **_write_options(command)}
+    try:
+        make_table_of(gateway, new, command.rows, options, replaces=command.staged.replaces)
+    except TableExistsError:  # another session has made it since Spark looked
+        if not command.staged.if_not_exists or (new.name is not None and not new.name.exists()):
+            raise
     command.staged.set_made()
 
 

@@ -106,14 +106,14 @@ def make_table(gateway: Gateway, new: NewTable, *, replaces: bool) -> None:
         place = place_of(gateway, new)
         with given_name(new, place) as (named, given):
             _make_in(gateway, named, given, replaces=replaces)
-        enter(new, place)
+        _enter_made(new, place, replaces=replaces)
 
     _again_if_named(make, replaces=replaces)
 
 
 def _again_if_named(make: Callable[[], None], *, replaces: bool) -> None:
-    """Make a table. If it is to replace one, and another session has given the name to a table since this one has
-    looked, do it again: that table is replaced.
+    """Make a table. If it is to replace one, and another session has given the name to a table in another folder since
+    this one has looked, do it again: that table is replaced.
     """
     try:
         make()
@@ -171,7 +171,7 @@ def make_table_of(
                 comment=named.comment,
                 options={name: value for name, value in options.items() if name.lower() != "path"},
             )
-        enter(new, place)
+        _enter_made(new, place, replaces=replaces)
 
     _again_if_named(make, replaces=replaces)
 
@@ -418,6 +418,20 @@ def _request(gateway: Gateway, table: Table, new: NewTable, operation: str) -> W
 def _has_appeared(name: TableName, place: TableLocation) -> bool:
     """Whether another session has added the table's name to the catalog since this statement began."""
     return not place.is_known and name.exists()
+
+
+def _enter_made(new: NewTable, place: TableLocation, *, replaces: bool) -> None:
+    """Add the name of a table that is made or replaced. If another session has given it to the same folder, which it
+    has taken for a new table's too, the name is that of this version already.
+
+    Raises:
+        TableExistsError: as `enter`, in all other cases.
+    """
+    try:
+        enter(new, place)
+    except TableExistsError:
+        if not replaces or new.name is None or new.name.place(None).url != place.url:
+            raise
 
 
 def enter(new: NewTable, place: TableLocation) -> None:

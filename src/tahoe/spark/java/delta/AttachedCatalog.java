@@ -9,7 +9,7 @@ import org.apache.spark.sql.connector.catalog.Identifier;
  * its place in newer versions.
  */
 public class AttachedCatalog extends AttachedTables {
-  void missing(Identifier table) {
+  void missing(Identifier table, String operation) {
     Object view = Ask.answer(Ask.python.attachedView(SparkSession.active(), name, joined(table.namespace()), table.name()));
     if (view != null) {
       String told = name + "." + table + " is a view, and Spark 4.1 reads views in its own catalog alone. ";

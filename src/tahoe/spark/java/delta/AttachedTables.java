@@ -3,6 +3,7 @@ package delta;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeSet;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
@@ -22,6 +23,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** The schemas and tables of {@link AttachedCatalog}. Python: {@code jvm.attached_catalogs}, {@code alter_table.alter}. */
 abstract class AttachedTables implements StagingTableCatalog, SupportsNamespaces {
+  private static final String STATEMENT = "the statement";
+
   String name;
 
   public void initialize(String name, CaseInsensitiveStringMap options) { this.name = name; }
@@ -40,28 +43,47 @@ abstract class AttachedTables implements StagingTableCatalog, SupportsNamespaces
     return (String) Ask.answer(Ask.python.attachedTable(SparkSession.active(), name, joined(table.namespace()), table.name()));
   }
 
-  /** Called for a name that no table has. */
-  void missing(Identifier table) { }
+  /** Called for a name that no table has. {@code operation} needs one. */
+  void missing(Identifier table, String operation) { }
 
-  private Table load(Identifier table, String at) throws NoSuchTableException {
+  /** Null if there is none. */
+  private Table find(Identifier table, String at) {
     String url = url(table);
-    if (url == null) {
-      missing(table);
+    return url == null ? null : Entry.of(url, at).ofAttached(name, table);
+  }
+
+  private Table load(Identifier table, String at, String operation) throws NoSuchTableException {
+    Table found = find(table, at);
+    if (found == null) {
+      missing(table, operation);
       throw new NoSuchTableException(table);
     }
-    return Entry.of(url, at).ofAttached(name, table);
+    return found;
+  }
+
+  /** A table as the statement needs it that Spark runs; null if there is none. */
+  Table asked(Identifier table) {
+    Table found = find(table, "");
+    return found == null || SessionCatalog.isForQuery() ? found : (Table) SessionCatalog.defined(found);
   }
 
   public Table loadTable(Identifier table) throws NoSuchTableException {
-    Table found = load(table, "");
-    return SessionCatalog.isForQuery() ? found : (Table) SessionCatalog.defined(found);
+    Table found = asked(table);
+    return found == null ? load(table, "", STATEMENT) : found;
   }
 
-  public Table loadTable(Identifier table, String version) throws NoSuchTableException { return load(table, "version " + version); }
-  public Table loadTable(Identifier table, long micros) throws NoSuchTableException { return load(table, "timestamp " + micros); }
+  public Table loadTable(Identifier table, String version) throws NoSuchTableException {
+    return load(table, "version " + version, "time travel");
+  }
 
+  public Table loadTable(Identifier table, long micros) throws NoSuchTableException {
+    return load(table, "timestamp " + micros, "time travel");
+  }
+
+  /** @param privileges what the statement does, such as INSERT */
   public Table loadTable(Identifier table, Set privileges) throws NoSuchTableException {
-    return SessionCatalog.writable(load(table, "newest"));
+    String all = new TreeSet(privileges).toString();
+    return SessionCatalog.writable(load(table, "newest", all.substring(1, all.length() - 1)));
   }
 
   public boolean tableExists(Identifier table) { return !SessionCatalog.isForSink() && url(table) != null; }
@@ -88,7 +110,7 @@ abstract class AttachedTables implements StagingTableCatalog, SupportsNamespaces
     return create(table, Staged.Described.of(table, columns, partitions, properties));
   }
 
-  public StagedTable stageCreate(Identifier table, TableInfo info) { return stage("create", table, Staged.Described.of(table, info)); }
+  public StagedTable stageCreate(Identifier table, TableInfo info) { return stage(SessionCatalog.creation(), table, Staged.Described.of(table, info)); }
   public StagedTable stageReplace(Identifier table, TableInfo info) { return stage("replace", table, Staged.Described.of(table, info)); }
 
   public StagedTable stageCreateOrReplace(Identifier table, TableInfo info) {
@@ -96,7 +118,7 @@ abstract class AttachedTables implements StagingTableCatalog, SupportsNamespaces
   }
 
   public StagedTable stageCreate(Identifier table, Column[] columns, Transform[] partitions, Map properties) {
-    return stage("create", table, Staged.Described.of(table, columns, partitions, properties));
+    return stage(SessionCatalog.creation(), table, Staged.Described.of(table, columns, partitions, properties));
   }
 
   public StagedTable stageReplace(Identifier table, Column[] columns, Transform[] partitions, Map properties) {
@@ -108,7 +130,7 @@ abstract class AttachedTables implements StagingTableCatalog, SupportsNamespaces
   }
 
   public Table alterTable(Identifier table, TableChange[] changes) throws NoSuchTableException {
-    Ask.answer(Ask.python.alter(SparkSession.active(), SessionCatalog.defined(load(table, "")), changes));
+    Ask.answer(Ask.python.alter(SparkSession.active(), SessionCatalog.defined(load(table, "", STATEMENT)), changes));
     return loadTable(table);
   }
 

@@ -100,7 +100,7 @@ public class Catalog implements StagingTableCatalog, SupportsNamespaces {
   public StagedTable stageCreate(Identifier table, Column[] columns, Transform[] partitions, Map properties)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
     if (!isPath(table)) return names().stageCreate(inDatabase(table), columns, partitions, properties);
-    return stage("create", table, Staged.Described.of(table, columns, partitions, properties));
+    return stage(SessionCatalog.creation(), table, Staged.Described.of(table, columns, partitions, properties));
   }
 
   public StagedTable stageReplace(Identifier table, Column[] columns, Transform[] partitions, Map properties)
@@ -122,7 +122,7 @@ public class Catalog implements StagingTableCatalog, SupportsNamespaces {
 
   public StagedTable stageCreate(Identifier table, TableInfo info) throws TableAlreadyExistsException, NoSuchNamespaceException {
     if (!isPath(table)) return names().stageCreate(inDatabase(table), info);
-    return stage("create", table, Staged.Described.of(table, info));
+    return stage(SessionCatalog.creation(), table, Staged.Described.of(table, info));
   }
 
   public StagedTable stageReplace(Identifier table, TableInfo info) throws NoSuchTableException, NoSuchNamespaceException {

@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.plans.logical.CreateTableAsSelect;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.DelegatingCatalogExtension;
 import org.apache.spark.sql.connector.catalog.Identifier;
@@ -21,6 +22,8 @@ import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.V1Table;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.unsafe.Platform;
 
@@ -73,6 +76,14 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
 
   /** Whether {@code spark.catalog.listPartitions} asks for partitions, which expects each as one text. */
   static boolean isForCatalog() { return isCalledBy("spark.sql.classic.Catalog"); }
+
+  /** The mode of a statement that creates a table with its rows. Only the plan that Spark runs tells of IF NOT EXISTS. */
+  static String creation() {
+    String execution = SparkSession.active().sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
+    QueryExecution running = execution == null ? null : SQLExecution.getQueryExecution(Long.parseLong(execution));
+    Object plan = running == null ? null : running.logical();
+    return plan instanceof CreateTableAsSelect && ((CreateTableAsSelect) plan).ignoreIfExists() ? "create if not exists" : "create";
+  }
 
   /** Spark passes the same arguments for queries, streams and other statements; only the call stack shows the difference. */
   private static boolean isCalledBy(String name) {
@@ -163,7 +174,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   }
 
   private StagedTable stageCreate(Identifier name, Staged.Described table) throws TableAlreadyExistsException, NoSuchNamespaceException {
-    return willBeOurs(table) ? (StagedTable) staged("create", name, table) : new Unstaged(this, name, foreign(name, table));
+    return willBeOurs(table) ? (StagedTable) staged(creation(), name, table) : new Unstaged(this, name, foreign(name, table));
   }
 
   public StagedTable stageReplace(Identifier name, TableInfo info) throws NoSuchTableException, NoSuchNamespaceException {

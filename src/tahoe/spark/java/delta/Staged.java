@@ -25,7 +25,7 @@ public class Staged extends WriteTable implements StagedTable {
   private boolean made;
 
   /**
-   * @param mode create, create in a pipeline, replace, or create or replace
+   * @param mode create, create if not exists, create in a pipeline, replace, or create or replace
    * @param catalog of the table's name; null for the session's catalog
    * @param path the table's folder; null for a table that has a name in a catalog
    */

@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
@@ -17,6 +18,7 @@ import org.apache.spark.sql.connector.catalog.TableSummary;
 import org.apache.spark.sql.connector.catalog.View;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.Platform;
 
 /**
  * A catalog of catalog-managed tables and of views, which Spark loads by its class name under a name that the user chooses. Its schemas,
@@ -26,13 +28,20 @@ public class AttachedCatalog extends AttachedTables implements RelationCatalog {
   private static final ObjectMapper JSON = new ObjectMapper();
 
   public Relation loadRelation(Identifier relation) throws NoSuchTableException {
-    try {
-      return (Relation) loadTable(relation);
-    } catch (NoSuchTableException error) {
-      View view = view(relation);
-      if (view == null) throw error;
-      return view;
-    }
+    Relation found = (Relation) asked(relation);
+    if (found == null) found = view(relation);
+    if (found == null) throw new NoSuchTableException(relation);
+    return found;
+  }
+
+  /** What Spark says of a view of its own. */
+  void missing(Identifier table, String operation) {
+    if (view(table) == null) return;
+    scala.collection.immutable.Map told = (scala.collection.immutable.Map) scala.collection.immutable.Map$.MODULE$.empty();
+    told = (scala.collection.immutable.Map) told.updated("operation", operation);
+    String full = name + "`.`" + String.join("`.`", table.namespace()) + "`.`" + table.name();
+    told = (scala.collection.immutable.Map) told.updated("viewName", "`" + full + "`");
+    Platform.throwException(new AnalysisException("EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE", told));
   }
 
   /** All of them are called managed tables: what they are in truth, only their logs say. */

@@ -58,6 +58,7 @@ class StagedTable:
         constraints: that the statement declares.
         properties: all properties of the statement, with Spark's own and with the options.
         replaces: whether an existing table may be replaced.
+        if_not_exists: whether nothing happens if there is a table.
         is_of_pipeline: whether an update of a declarative pipeline makes it, as the catalog does not have it.
     """
 
@@ -71,6 +72,7 @@ class StagedTable:
     partitioning: tuple[Transform, ...]
     properties: Mapping[str, str]
     replaces: bool
+    if_not_exists: bool
     is_of_pipeline: bool
 
     def set_made(self) -> None:
@@ -179,6 +181,7 @@ def staged_table(gateway: Gateway, staged: JavaObject) -> StagedTable:
         partitioning=tuple(map(_transform, staged.partitioning())),
         properties=gateway.texts(staged.properties()),
         replaces="replace" in staged.mode(),
+        if_not_exists=staged.mode() == "create if not exists",
         is_of_pipeline=staged.mode() == "create in a pipeline",
     )
 
