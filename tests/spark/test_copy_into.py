@@ -29,6 +29,7 @@ from tahoe.errors import (
     SchemaMismatchError,
     TableNotFoundError,
 )
+from tests.spark.copying import HEADER, JSON, copy, id_and_name, put, put_frame, rows
 
 
 @pytest.fixture
@@ -40,26 +41,7 @@ def source(path):
 
 @pytest.fixture
 def table(spark, path):
-    spark.sql(f"CREATE TABLE delta.`{path}` (id INT, name STRING) USING delta")
-    return f"delta.`{path}`"
-
-
-def put(folder, name, *lines):
-    file = folder / name
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("".join(line + "\n" for line in lines))
-
-
-def copy(spark, table, source, rest="FILEFORMAT = JSON"):
-    return spark.sql(f"COPY INTO {table} FROM '{source}' {rest}").first()
-
-
-def rows(spark, table):
-    return sorted(tuple(row) for row in spark.table(table).collect())
-
-
-JSON = '{{"id": {0}, "name": "{1}"}}'
-HEADER = "FILEFORMAT = CSV FORMAT_OPTIONS ('header' = 'true')"
+    return id_and_name(spark, path)
 
 
 def test_each_file_is_loaded_once(spark, table, source, path):
@@ -382,15 +364,6 @@ def test_wrong_places_say_what_is_wrong(spark, table, source, path):
         part.unlink()
     with pytest.raises(CopiedFilesLostError):
         copy(spark, table, source)
-
-
-def put_frame(folder, name, file_format, frame):
-    """One file with the rows of a DataFrame."""
-    made = folder.parent / f"{folder.name}-made"
-    frame.coalesce(1).write.mode("overwrite").format(file_format).save(str(made))
-    [file] = made.glob("part-*")
-    (folder / name).parent.mkdir(parents=True, exist_ok=True)
-    file.rename(folder / name)
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc"])

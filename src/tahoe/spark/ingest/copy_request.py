@@ -151,6 +151,9 @@ def _check_together(request: CopyRequest, table: str) -> None:
         if (text := request.format_option(name)) is not None:
             detail = "the source is after FROM, and partition columns begin there"
             raise InvalidOptionError(option=name, value=text, table=table, detail=detail)
+    if (text := request.format_option("ignoredPathSegmentRegex")) is not None:
+        detail = "names that begin with _ or . are passed over, and no others: what is read is what counts as loaded"
+        raise InvalidOptionError(option="ignoredPathSegmentRegex", value=text, table=table, detail=detail)
     if request.pattern == "":
         raise InvalidOptionError(option="PATTERN", value="''", table=table, detail="it is empty")
     if request.rescued_column is not None:

@@ -6,7 +6,7 @@ The storage lists them, not Spark: what is recorded as loaded must be what was l
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
@@ -32,6 +32,9 @@ from tahoe.storage.threads import in_threads
 from tahoe.table.writing.copied_files import SourceFile
 
 _GLOB_CHARACTERS = re.compile(r"[*?\[{]")
+
+# The first of these ends the part of a pattern that means itself; a `}` or a comma only does behind a `{`.
+_PATTERN_CHARACTERS = re.compile(r"[*?\[{\\]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,14 +68,16 @@ def listed_source(spark: SparkSession, request: CopyRequest, *, table: str) -> S
         found = list(_named(store, request.files, table))
     else:
         wanted = _wanted(request, recursive=recursive, table=table)
-        listed = list(_all_files(store))
+        below = _folder_of_pattern(request.pattern)
+        listed = list(_all_files(session_env(spark, join(url, below)).store if below else store, below))
         found = [info for info in listed if not _is_passed_over(info.key) and wanted(info.key)]
         if not found and (single := _single_file(spark, url)) is not None:
             return _of_single_file(request, url, single, table)
         if not found:
             _check_exists(gateway, request.source, url, table)
         if request.format == "PARQUET":
-            _check_no_table(listed, found, url, table)
+            tables = _tables_among(listed) | _tables_above(store, below)
+            _check_no_table(tables, found, url, table)
     is_within = _filter(gateway, request, table)
     files = [
         SourceFile(path=join(url, info.key), size_bytes=info.size_bytes, modified_ms=info.modified_ms)
@@ -119,9 +124,8 @@ def _check_visible(key: str, table: str) -> None:
         )
 
 
-def _check_no_table(listed: Sequence[FileInfo], found: Sequence[FileInfo], url: str, table: str) -> None:
+def _check_no_table(tables: Set[str], found: Sequence[FileInfo], url: str, table: str) -> None:
     """Check that no file is one of a Delta table, whose folder has also rows that were deleted or replaced."""
-    tables = {folder for info in listed if (folder := _folder_of_log(info.key)) is not None}
     for info in found if tables else ():
         folders = f"/{info.key}".split("/")[:-1]
         of_table = next((at for n in range(len(folders)) if (at := "/".join(folders[1 : n + 1])) in tables), None)
@@ -132,6 +136,17 @@ def _check_no_table(listed: Sequence[FileInfo], found: Sequence[FileInfo], url: 
                 detail=f"{place} is a Delta table, and its folder has also rows that were deleted or replaced",
                 remedy=f"Read it as a table: INSERT INTO ... SELECT * FROM delta.`{place}`.",
             )
+
+
+def _tables_among(listed: Sequence[FileInfo]) -> set[str]:
+    return {folder for info in listed if (folder := _folder_of_log(info.key)) is not None}
+
+
+def _tables_above(store: Store, below: str) -> set[str]:
+    """The tables among the folders that lead to a folder below the source, which itself is listed."""
+    names = below.split("/") if below else []
+    above = ["/".join(names[:depth]) for depth in range(len(names))]
+    return {folder for folder in above if any(store.list_from(f"{folder}/{LOG_FOLDER}".lstrip("/")))}
 
 
 def _folder_of_log(key: str) -> str | None:
@@ -156,10 +171,19 @@ def _check_paths(files: Sequence[SourceFile], table: str) -> None:
             ) from None
 
 
-def _all_files(store: Store) -> Iterator[FileInfo]:
+def _all_files(store: Store, below: str) -> Iterator[FileInfo]:
+    """All files of a store, which is that of a folder below the source, with their keys in the source."""
+    prefix = f"{below}/" if below else ""
     for tree in branches(store):
         for key, size_bytes, modified_ms in zip(tree.keys, tree.sizes_bytes, tree.modified_ms, strict=True):
-            yield FileInfo(key, size_bytes, modified_ms)
+            yield FileInfo(prefix + key, size_bytes, modified_ms)
+
+
+def _folder_of_pattern(pattern: str | None) -> str:
+    """The folder below the source in which all files are that a pattern can fit; nothing else needs to be listed."""
+    literal = _PATTERN_CHARACTERS.split(pattern.lstrip("/"), maxsplit=1)[0] if pattern is not None else ""
+    folder = literal.rpartition("/")[0]
+    return "" if {"", ".", ".."} & set(folder.split("/")) else folder
 
 
 def _wanted(request: CopyRequest, *, recursive: bool, table: str) -> Callable[[str], bool]:

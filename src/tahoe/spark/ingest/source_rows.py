@@ -7,14 +7,14 @@ fit is an error unless the statement says otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 from pyspark.sql.types import (
     ArrayType,
@@ -34,6 +34,7 @@ from tahoe.protocol.types.partition_folders import partition_of
 from tahoe.spark.ingest.copy_request import TEXT_FORMATS, CopyRequest
 from tahoe.spark.ingest.rescued import PATH, rescued_csv, rescued_json
 from tahoe.spark.ingest.source_files import Source
+from tahoe.spark.jvm.listed_files import ListedFiles
 from tahoe.spark.jvm.types import spark_schema
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.writing.copied_files import SourceFile
@@ -42,16 +43,14 @@ from tahoe.table.writing.copied_files import SourceFile
 _CORRUPT = "__tahoe_corrupt_record"
 _FILE_PATH = "_metadata.file_path"
 
-# Otherwise Spark would mix up the columns of a CSV file that has another header than the first, and would read Parquet
-# and ORC as the columns and types that one of the files has, without those that only others have.
+# Otherwise Spark would mix up the columns of a CSV file that has another header than the first, and would read files of
+# the other formats as the columns and types that one of them has, without those that only others have.
 _CHECKS = {
     "CSV": {"enforceSchema": "false"},
     "PARQUET": {"mergeSchema": "true"},
     "ORC": {"mergeSchema": "true"},
+    "AVRO": {"mergeSchema": "true"},
 }
-
-# Otherwise Spark would take a path for a pattern, and count a file as loaded that is gone when it is read.
-_FIXED = {"__globPaths__": "false", "ignoreMissingFiles": "false"}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -98,11 +97,9 @@ def source_rows(
             files = [file for file in files if file.size_bytes]
         for (base, partitions), group in _by_partition_columns(source, files).items():
             reading = _Reading(
-                spark=spark,
                 request=request,
-                base=base,
+                files=ListedFiles(spark, group, base),
                 partitions=frozenset(name.lower() for name in partitions),
-                files=group,
                 snapshot=snapshot,
                 kept=kept,
             )
@@ -146,16 +143,13 @@ class _Reading:
     """How some files are read.
 
     Attributes:
-        base: the folder below which folders make partition columns; None if they make none.
-        partitions: the names of these, in lower case.
+        partitions: the names of the columns that folders make, in lower case.
         kept: gets the rows that are kept until the work is done, so that good and bad rows are read once.
     """
 
-    spark: SparkSession
     request: CopyRequest
-    base: str | None
+    files: ListedFiles
     partitions: frozenset[str]
-    files: Sequence[SourceFile]
     snapshot: Snapshot
     kept: list[DataFrame]
 
@@ -169,32 +163,30 @@ class _Reading:
             return SourceRows(frame=self._with_rescued(request.rescued_column))
         if request.bad_records_path is not None:
             return self._without_bad()
-        reader = self._file_reader()
+        options = self._options()
         if request.format in TEXT_FORMATS and request.format_option("mode") is None:
-            reader = reader.options(mode="FAILFAST")
+            options["mode"] = "FAILFAST"
         if request.format in TEXT_FORMATS and request.select is None:
-            schema = self._schema(reader)
-            return SourceRows(frame=_narrowed(self._load(reader.schema(_as_read(schema))), schema))
-        return SourceRows(frame=self._selected(self._load(self._with_texts(reader))))
+            schema = self._schema(options)
+            return SourceRows(frame=_narrowed(self._load(options, _as_read(schema)), schema))
+        return SourceRows(frame=self._selected(self._load(options, self._with_texts(options))))
 
-    def _file_reader(self) -> DataFrameReader:
-        """Spark's reader of the format, with the user's options."""
-        reader = self.spark.read.format(self.request.format.lower())
-        return reader.options(**_CHECKS.get(self.request.format, {})).options(**self.request.format_options)
+    def _options(self, **ours: str) -> dict[str, str]:
+        """The options of Spark's reader of the format: the user's, and ours, which count."""
+        return {**_CHECKS.get(self.request.format, {}), **self.request.format_options, **ours}
 
-    def _load(self, reader: DataFrameReader) -> DataFrame:
-        below = {} if self.base is None else {"basePath": self.base}
-        return reader.options(**_FIXED, **below).load([file.path for file in self.files])
+    def _load(self, options: Mapping[str, str], schema: StructType | None = None) -> DataFrame:
+        return self.files.rows(self.request.format, options, schema)
 
     # --- columns
 
-    def _schema(self, reader: DataFrameReader, *besides: str) -> StructType:
+    def _schema(self, options: Mapping[str, str], *besides: str) -> StructType:
         """The columns of the files, with the types that the table's columns have.
 
         Args:
             besides: columns of the files that do not count.
         """
-        found = self._load(reader).schema
+        found = self._load(options).schema
         if self.request.is_positional:
             targets = self._targets(len(found))
             return StructType([StructField(name, self._type_of(name)) for name in targets])
@@ -203,9 +195,9 @@ class _Reading:
         typed = {f.name: f for f in _like(in_files, self._table)}
         return StructType([typed.get(f.name, f) for f in found]) if len(found) else _some_column(self.snapshot)
 
-    def _with_texts(self, reader: DataFrameReader) -> DataFrameReader:
-        """The reader, with partition columns as `_texts_of_folders`."""
-        return reader.schema(self._texts_of_folders(self._load(reader).schema)) if self.partitions else reader
+    def _with_texts(self, options: Mapping[str, str]) -> StructType | None:
+        """The columns to read, with partition columns as `_texts_of_folders`; None for those that the files have."""
+        return self._texts_of_folders(self._load(options).schema) if self.partitions else None
 
     def _texts_of_folders(self, found: StructType) -> StructType:
         """The columns, with partition columns as texts where the table's column has another type than the one that
@@ -260,14 +252,14 @@ class _Reading:
         """The rows that could be read, and those that could not. All are read once, with all columns: a reader that is
         asked for some columns looks at no others.
         """
-        reader = self._file_reader().options(mode="PERMISSIVE", columnNameOfCorruptRecord=_CORRUPT)
+        options = self._options(mode="PERMISSIVE", columnNameOfCorruptRecord=_CORRUPT)
         if self.request.select is None:
-            schema = self._schema(reader, _CORRUPT)
+            schema = self._schema(options, _CORRUPT)
         else:
-            found = self._texts_of_folders(self._load(reader).schema)
+            found = self._texts_of_folders(self._load(options).schema)
             schema = StructType([f for f in found if f.name != _CORRUPT])
-        reader = reader.schema(StructType([*_as_read(schema).fields, StructField(_CORRUPT, StringType())]))
-        rows = self._load(reader).withColumn(PATH, F.col(_FILE_PATH)).persist(StorageLevel.DISK_ONLY)
+        columns = StructType([*_as_read(schema).fields, StructField(_CORRUPT, StringType())])
+        rows = self._load(options, columns).withColumn(PATH, F.col(_FILE_PATH)).persist(StorageLevel.DISK_ONLY)
         self.kept.append(rows)
         is_bad = F.col(_CORRUPT).isNotNull()
         bad = rows.filter(is_bad).select(
@@ -278,15 +270,17 @@ class _Reading:
 
     def _with_rescued(self, column: str) -> DataFrame:
         if self.request.format == "JSON":
-            reader = self._with_texts(self.spark.read.format("text").options(**self.request.format_options))
-            lines = self._load(reader).withColumn(PATH, F.col(_FILE_PATH))
+            options = self.request.format_options
+            found = self._texts_of_folders(self.files.rows("TEXT", options).schema) if self.partitions else None
+            lines = self.files.rows("TEXT", options, found).withColumn(PATH, F.col(_FILE_PATH))
             values = column_values(self.snapshot.protocol, self.snapshot.schema, table=self.snapshot.url)
             made = frozenset(name for name in self._table.names if values.has(name))
-            return rescued_json(lines, self._table, column, made=made, options=self.request.format_options)
-        reader = self._file_reader().options(inferSchema="false")
+            return rescued_json(lines, self._table, column, made=made, options=options)
+        options = self._options(inferSchema="false")
+        columns = None
         if self.partitions:
-            reader = reader.schema(StructType([StructField(f.name, StringType()) for f in self._load(reader).schema]))
-        frame = self._load(reader)
+            columns = StructType([StructField(f.name, StringType()) for f in self._load(options).schema])
+        frame = self._load(options, columns)
         frame = frame.toDF(*self._targets(len(frame.columns))) if self.request.is_positional else frame
         return rescued_csv(frame.withColumn(PATH, F.col(_FILE_PATH)), self._table, column)
 

@@ -50,7 +50,9 @@ public class Files implements FileIndex {
   private static final int SIZE = 1;
   private static final int MODIFIED = 2;
   private static final int PARTITION = 3;
-  private static final long BLOCK_BYTES = 128L << 20;
+
+  /** What Spark is told for the block size of a file; its splits do not depend on it. */
+  static final long BLOCK_BYTES = 128L << 20;
 
   /** The hidden partition column {@code scan.FILE_ORDINAL}. */
   static final String FILE_ORDINAL = "__tahoe_file_ordinal";

@@ -1,0 +1,105 @@
+"""Reads files by Spark's readers as they were listed: Spark lists nothing again.
+
+What the rows, the columns and their checks are, Spark decides as for files that it lists itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql.types import StringType, StructField, StructType
+
+from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.table.writing.copied_files import SourceFile
+
+# Otherwise Spark would take a path for a pattern, count a file as loaded that is gone when it is read, and pass over
+# other files than `is_hidden` says (since Spark 4.3, where the session may say which).
+_FIXED = {"__globPaths__": "false", "ignoreMissingFiles": "false", "ignoredPathSegmentRegex": "^[._]"}
+
+# With these, columns are not found line by line: the format's own inference finds them, and lists the files for itself.
+_NOT_BY_LINES = frozenset({"encoding", "charset", "singlevariantcolumn"})
+
+# With these, the columns of Avro files are not those of all files.
+_OF_ONE_FILE = frozenset({"avroschema", "avroschemaurl", "ignorecorruptfiles"})
+
+# Spark has Avro's reader, but knows it by its short name only with the package spark-avro.
+_CLASSES = {"AVRO": "org.apache.spark.sql.avro.AvroFileFormat"}
+
+# What a reader of no file is told so that it infers nothing; and the column of lines.
+_ANY_COLUMN = StructType([StructField("value", StringType())])
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFiles:
+    """Some files of a source.
+
+    Attributes:
+        base: the folder below which folders make partition columns; None if they make none.
+    """
+
+    spark: SparkSession
+    files: Sequence[SourceFile]
+    base: str | None
+    _known: JavaObject = field(init=False)
+
+    def __post_init__(self) -> None:
+        listing = "".join(f"{file.path}\0{file.size_bytes}\0{file.modified_ms}\0" for file in self.files)
+        gateway = Gateway(self.spark)
+        object.__setattr__(self, "_known", gateway.java_class("delta.SourceFiles")(gateway.session, listing))
+
+    def rows(self, file_format: str, options: Mapping[str, str], schema: StructType | None = None) -> DataFrame:
+        """The rows of the files.
+
+        Args:
+            options: of Spark's reader; of two that differ in case the last one counts.
+            schema: the columns, with those of partitions; by default those that the files have.
+
+        Raises:
+            AnalysisException: the format cannot have such columns, or finds none in the files.
+            SparkException: the files cannot be read to find their columns.
+        """
+        gateway = Gateway(self.spark)
+        found = None if schema is None else gateway.struct(schema)
+        in_files = self._columns_of_lines(file_format, options) if schema is None else None
+        like = self._reader(file_format, options).schema(_ANY_COLUMN).load([])
+        rows = self._known.rows(like._jdf, found, in_files, _merges(file_format, options))
+        if rows is not None:
+            return DataFrame(rows, self.spark)
+        reader = self._reader(file_format, options)
+        reader = reader if schema is None else reader.schema(schema)
+        return reader.load([file.path for file in self.files])
+
+    def _columns_of_lines(self, file_format: str, options: Mapping[str, str]) -> JavaObject | None:
+        """The columns of files of a text format as Spark infers them line by line, as its `StructType`; None if it does
+        not do so.
+        """
+        given = _by_lower_name(options)
+        is_whole = given.get("multiline", "").lower() == "true"
+        if file_format not in ("CSV", "JSON") or given.keys() & _NOT_BY_LINES or (is_whole and file_format == "CSV"):
+            return None
+        files = self if self.base is None else ListedFiles(self.spark, self.files, None)
+        lines = files.rows("TEXT", {**options, **({"wholetext": "true"} if is_whole else {})}, _ANY_COLUMN)
+        # what becomes of a header that is not that of the columns is decided when the rows are read
+        reader = self._reader(file_format, {**options, "enforceSchema": "true"})
+        columns_of = Gateway(self.spark).java_class("delta.SourceFiles").columnsOf
+        return columns_of(lines._jdf, reader._jreader, file_format)
+
+    def _reader(self, file_format: str, options: Mapping[str, str]) -> DataFrameReader:
+        below = {} if self.base is None else {"basePath": self.base}
+        return (
+            self.spark.read.format(_CLASSES.get(file_format, file_format.lower()))
+            .options(**options)
+            .options(**_FIXED, **below)
+        )
+
+
+def _merges(file_format: str, options: Mapping[str, str]) -> bool:
+    """Whether a format whose own inference asks one file for its columns is to have those of all files."""
+    given = _by_lower_name(options)
+    return file_format == "AVRO" and given.get("mergeschema") == "true" and not given.keys() & _OF_ONE_FILE
+
+
+def _by_lower_name(options: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in options.items()}
