@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each target creates the environment that it needs, and recreates it when the locked versions change.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo docs links test lint bench race everything spark dml native interop interop-s3 interop-s3-servers interop-hdfs tools corpus explore large sim processes killed-streams killed-pipelines long-stream next-spark lock clean java
+.PHONY: help demo docs links test lint bench race everything spark dml native interop interop-s3 interop-s3-servers interop-hdfs tools corpus explore large sim processes killed-streams killed-copies killed-pipelines long-stream next-spark lock clean java
 
 # Use only this checkout, whatever the caller's environment sets.
 unexport PYTHONPATH SPARK_HOME PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
@@ -93,6 +93,9 @@ processes: java .venv/installed ## test eight processes on one table, on disk an
 
 killed-streams: java .venv/installed .venv/classes.jsa ## kill the drivers of streams two hundred times, and compare their tables (an hour; SEED=2 for other moments)
 	TAHOE_KILLS=$(or $(KILLS),200) TAHOE_SEED=$(or $(SEED),1) .venv/bin/python -m pytest tests/programs/test_killed_stream.py -s
+
+killed-copies: java .venv/installed .venv/classes.jsa ## kill drivers that load a folder by COPY INTO forty times, and compare their table (a quarter of an hour; SEED=2 for other moments)
+	TAHOE_KILLS=$(or $(KILLS),40) TAHOE_SEED=$(or $(SEED),1) .venv/bin/python -m pytest tests/programs/test_killed_copy.py -s
 
 killed-pipelines: java .venv/installed .venv/classes.jsa ## kill updates of a declarative pipeline with AutoCDC flows at each second, and compare their tables (half an hour)
 	TAHOE_MODE=full TAHOE_KILLED_UPDATES=$(or $(KILLS),40) .venv/bin/python -m pytest tests/programs/test_pipelines.py -k killed -s

@@ -9,9 +9,7 @@ import json
 import os
 import random
 import shutil
-import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -23,6 +21,7 @@ import pyarrow as pa
 import tahoe
 from tahoe.table.verify.check import check_version
 from tahoe.table.verify.findings import Kind
+from tests.programs.drivers import driver, expect, kill
 
 PROGRAM = Path(__file__).with_name("killed_stream.py")
 KILLS = int(os.environ.get("TAHOE_KILLS", "2"))
@@ -90,26 +89,6 @@ class Commits:
         return sum(self._logs.values())
 
 
-def driver(folder: Path, until: str, files: int, names: list[str]) -> subprocess.Popen[str]:
-    """A driver that has Spark. It uses the classes that an earlier one has compiled, and, as it was killed, not
-    deleted.
-    """
-    temporary = folder / "temporary"
-    temporary.mkdir(exist_ok=True)
-    compiled = sorted(path.parent.parent for path in temporary.glob("tahoe-classes-*/delta/DefaultSource.class"))
-    environment = os.environ | {"TMPDIR": str(temporary), "SPARK_DIST_CLASSPATH": str(next(iter(compiled), ""))}
-    command = [sys.executable, str(PROGRAM), str(folder), until, str(files), ",".join(names)]
-    started = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True, text=True, env=environment)
-    expect("enabled", started)
-    return started
-
-
-def expect(line: str, program: subprocess.Popen[str]) -> None:
-    """Wait until a program prints a line."""
-    assert program.stdout is not None
-    assert any(found.strip() == line for found in program.stdout), "the driver has ended"
-
-
 def kill_at_a_random_moment(program: subprocess.Popen[str], commits: Commits, chance: random.Random) -> None:
     """While its queries start, just after a batch is committed, or somewhere in the next ones."""
     if chance.random() < 0.2:
@@ -121,8 +100,7 @@ def kill_at_a_random_moment(program: subprocess.Popen[str], commits: Commits, ch
             time.sleep(0.005)
         time.sleep(chance.choice((0, chance.uniform(0, 0.05), chance.uniform(0, 1.5))))
     assert program.poll() is None, "a query has failed"
-    os.killpg(program.pid, signal.SIGKILL)
-    program.wait()
+    kill(program)
 
 
 def newest(folder: Path) -> int:
@@ -156,7 +134,8 @@ def test_streams_of_drivers_that_are_killed_are_exactly_once(tmp_path: Path) -> 
     writer.start()
     for number in range(KILLS):
         names = chance.sample(NAMES, chance.choice((1, 2, 3, 6))) if number > 0 else list(NAMES)
-        program = driver(tmp_path, "forever", chance.choice((1, 3, 20, 1000)), names)
+        files = chance.choice((1, 3, 20, 1000))
+        program = driver(PROGRAM, tmp_path, "forever", str(files), ",".join(names))
         writer.at_work.set()
         kill_at_a_random_moment(program, commits, chance)
         writer.at_work.clear()
@@ -169,7 +148,7 @@ def test_streams_of_drivers_that_are_killed_are_exactly_once(tmp_path: Path) -> 
         f"\nseed {SEED}: {KILLS} drivers killed at {commits.count()} batches, {writer.rows} rows; their queries "
         f"were {dict(deaths)}"
     )
-    program = driver(tmp_path, "now", 1000, list(NAMES))
+    program = driver(PROGRAM, tmp_path, "now", "1000", ",".join(NAMES))
     assert program.wait(900) == 0
     check_tables(tmp_path, writer.rows)
 
