@@ -192,9 +192,11 @@ def test_typed_statistics_are_kept_while_their_columns_stay_the_same(monkeypatch
     } == {"INT32"}
 
 
-def _only_for_the_type(texts: pa.ChunkedArray, columns: Mapping[tuple[str, ...], DataType]) -> pa.ChunkedArray:
+def _only_for_the_type(
+    texts: pa.ChunkedArray, columns: Mapping[tuple[str, ...], DataType], *, with_variants: bool
+) -> pa.ChunkedArray:
     assert not len(texts), "texts were parsed"
-    return parsed_statistics(texts, columns)
+    return parsed_statistics(texts, columns, with_variants=with_variants)
 
 
 def test_statistics_as_columns_have_the_types_of_the_tables() -> None:

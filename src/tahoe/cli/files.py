@@ -12,7 +12,7 @@ from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_
 from tahoe.cli.output import ROWS_SHOWN_MAX, open_console, print_json, print_table
 from tahoe.protocol.configuration.column_mapping import physical_path
 from tahoe.protocol.types.predicate import columns_of
-from tahoe.protocol.types.schema import DataType
+from tahoe.protocol.types.schema import VARIANT, DataType
 from tahoe.protocol.types.value_texts import cell
 from tahoe.table.arrow.chunks import taken_table
 from tahoe.table.arrow.statistics import StatisticsRequest, column_name
@@ -76,7 +76,9 @@ def _predicate_columns(scan: Scan) -> dict[str, tuple[tuple[str, ...], DataType]
     for column in columns_of(scan.predicate) if scan.predicate is not None else ():
         fields = snapshot.schema.resolve(column.path)
         physical = physical_path(snapshot.schema, column.path, snapshot.column_mapping_mode)
-        if fields is not None and physical is not None and column.path[0] not in snapshot.partition_columns:
+        if fields is None or physical is None or column.path[0] in snapshot.partition_columns:
+            continue
+        if fields[-1].type != VARIANT:
             found[".".join(column.path)] = (physical, fields[-1].type)
     return found
 

@@ -7,6 +7,7 @@ row indexes of a data file that are deleted. Reads no storage: the caller passes
 from __future__ import annotations
 
 import binascii
+import struct
 from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias
 
@@ -38,8 +39,9 @@ _ByteOrder: TypeAlias = Literal["little", "big"]
 
 # --- Z85
 
-_Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
-_Z85_VALUES = {character: value for value, character in enumerate(_Z85)}
+Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_Z85_CHARACTERS = frozenset(Z85)
+_Z85_DIGITS = bytes.maketrans(Z85.encode(), bytes(range(85)))
 
 
 def z85_encode(data: bytes) -> str:
@@ -52,7 +54,7 @@ def _z85_group(value: int) -> str:
     digits = []
     for _ in range(5):
         value, digit = divmod(value, 85)
-        digits.append(_Z85[digit])
+        digits.append(Z85[digit])
     return "".join(reversed(digits))
 
 
@@ -64,17 +66,14 @@ def z85_decode(text: str) -> bytes:
     """
     if len(text) % 5:
         raise ValueError(f"the length of Z85 text must be a multiple of 5, but is {len(text)}")
-    data = bytearray()
-    for start in range(0, len(text), 5):
-        value = 0
-        for character in text[start : start + 5]:
-            if character not in _Z85_VALUES:
-                raise ValueError(f"{character!r} is not a Z85 character")
-            value = value * 85 + _Z85_VALUES[character]
-        if value >= 1 << 32:
-            raise ValueError(f"the group {text[start : start + 5]!r} does not fit in four bytes")
-        data += value.to_bytes(4, "big")
-    return bytes(data)
+    if other := next((character for character in text if character not in _Z85_CHARACTERS), None):
+        raise ValueError(f"{other!r} is not a Z85 character")
+    digits = text.encode().translate(_Z85_DIGITS)
+    groups = zip(*(digits[start::5] for start in range(5)), strict=True)
+    values = [(((a * 85 + b) * 85 + c) * 85 + d) * 85 + e for a, b, c, d, e in groups]
+    if wide := next((number for number, value in enumerate(values) if value >= 1 << 32), -1) + 1:
+        raise ValueError(f"the group {text[5 * wide - 5 : 5 * wide]!r} does not fit in four bytes")
+    return struct.pack(f">{len(values)}I", *values)
 
 
 # --- the location of a vector

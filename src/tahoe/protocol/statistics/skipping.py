@@ -11,6 +11,8 @@ statistics are accounted for here, when the test is built, so that evaluators ne
 - With wide bounds, a null count is exact only if it is 0 or equal to `numRecords`: tests compare it with nothing else.
 - A collation other than UTF8_BINARY orders strings differently: only null counts are used.
 - A float column that was widened to double has bounds rounded to float precision.
+- A value inside a variant is compared after a cast, and its bounds are of another type in every file
+  (`variant_casts`).
 """
 
 from __future__ import annotations
@@ -32,12 +34,14 @@ from tahoe.protocol.statistics.stat_tests import (
     HasNulls,
     HasValues,
     IsVaried,
+    MayHoldInside,
     OneOf,
     OnPartition,
     Overlaps,
     StatTest,
 )
 from tahoe.protocol.statistics.stats import CUT_LENGTH_MIN, EXACT_DIGITS, Path, has_bounds
+from tahoe.protocol.statistics.variants import normalized_path
 from tahoe.protocol.types import predicate as p
 from tahoe.protocol.types.column_metadata import collations_of
 from tahoe.protocol.types.partitions import INTEGER_BITS
@@ -137,6 +141,8 @@ class _Builder:
                 return _either(self.build(part) for part in parts)
             case p.Constant(value):
                 return Always(value is True)
+            case p.InVariant():
+                return self.variant_test(predicate)
             case p.Unknown() | p.Computed() | p.Not(p.Unknown() | p.Computed()):
                 return KEEP
             case p.Not(part):
@@ -158,13 +164,37 @@ class _Builder:
         """A column that may have statistics; None for partition columns, structs, arrays, maps, variants and unknown
         names.
         """
+        found = self.stored(logical)
+        if found is None or isinstance(found[0][-1].type, Struct | Array | Map) or found[0][-1].type == VARIANT:
+            return None
+        fields, path = found
+        is_number = logical in self.numbers
+        return _Column(path=path, type=fields[-1].type, has_order=has_exact_order(fields), is_number=is_number)
+
+    def stored(self, logical: tuple[str, ...]) -> tuple[tuple[Field, ...], Path] | None:
+        """A column of data files with the structs that it is in, and its physical path; None for other names."""
         fields, path = self.schema.resolve(logical), physical_path(self.schema, logical, self.mode)
         if fields is None or path is None or logical[0].lower() in self.partitions:
             return None
-        data_type = fields[-1].type
-        if isinstance(data_type, Struct | Array | Map) or data_type == VARIANT:
-            return None
-        return _Column(path=path, type=data_type, has_order=has_exact_order(fields), is_number=logical in self.numbers)
+        return fields, path
+
+    def variant_test(self, predicate: p.InVariant) -> StatTest:
+        """A condition on a value inside a variant, which is not true for nulls."""
+        found = self.stored(predicate.column.path)
+        if found is None or found[0][-1].type != VARIANT:
+            return KEEP
+        path, condition = found[1], predicate.condition
+        if isinstance(condition, p.Comparison) and condition.literal.value is None:
+            return KEEP  # a missing value is null, whatever the bounds are
+        of_numbers, of_any = (
+            _EQUAL[type(condition)](
+                _Column(path=(), type=predicate.type, has_order=has_bounds(predicate.type), is_number=is_number),
+                condition,
+            )
+            for is_number in (True, False)
+        )
+        test = MayHoldInside(path, normalized_path(predicate.keys), predicate.type, of_any, of_numbers)
+        return _both((HasValues(path), KEEP if test.of_numbers == HasValues(()) else test))
 
 
 def _held_to_numbers(predicate: Predicate) -> Iterator[tuple[str, ...]]:

@@ -8,6 +8,7 @@ so that a test is evaluated here for one file and in the table ring for a millio
 - `Overlaps`: one of these ranges has a value between minimum and maximum.
 - `HasNulls`, `HasValues`: the column may contain a null, or a value that is not null.
 - `IsVaried`: the column does not contain one given value only.
+- `MayHoldInside`: a test on the bounds of values inside a variant.
 - `OnPartition`: a predicate on partition columns only, whose values are known exactly; keeps the file if it is true.
 - `Both`, `Either`: all parts, or at least one part, must keep the file. `KEEP` and `DROP` always and never keep it.
 
@@ -21,9 +22,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from tahoe.protocol.log.deletion_vector import z85_decode
 from tahoe.protocol.statistics.stats import Path, Statistics
+from tahoe.protocol.statistics.variant_casts import cast_bounds
+from tahoe.protocol.statistics.variants import bound_of
 from tahoe.protocol.types import predicate as p
 from tahoe.protocol.types.predicate import Predicate
+from tahoe.protocol.types.schema import DOUBLE, FLOAT, DataType
 
 BoundName: TypeAlias = Literal["min", "max"]
 Order: TypeAlias = Literal["<", "<=", ">", ">="]
@@ -82,6 +87,34 @@ class IsVaried:
 
 
 @dataclass(frozen=True, slots=True)
+class MayHoldInside:
+    """The bounds of the values at a path inside a variant pass a test, after a cast.
+
+    Attributes:
+        path: of the variant column.
+        inside: the normalized path inside the variant.
+        type: to which the values are cast.
+        test: on a column of this type at the path `()`. `of_numbers` is the same for values that cannot be NaN, because
+            they are not stored as floats.
+    """
+
+    path: Path
+    inside: str
+    type: DataType
+    test: StatTest
+    of_numbers: StatTest
+
+    def passes(self, low: bytes | None, high: bytes | None) -> bool:
+        """Whether a file with these bounds, variants in their binary form, may have a matching row."""
+        least, greatest = bound_of(low, self.inside), bound_of(high, self.inside)
+        found = cast_bounds(least, greatest, self.type)
+        if least is None or found is None:
+            return True
+        test = self.test if least[0] in (FLOAT, DOUBLE) else self.of_numbers
+        return may_match(test, Statistics(min_values={(): found[0]}, max_values={(): found[1]}))
+
+
+@dataclass(frozen=True, slots=True)
 class OnPartition:
     """A predicate with logical names. Keeps the file if it is true, not false or null, for the typed partition
     values.
@@ -105,7 +138,7 @@ class Always:
     keep: bool
 
 
-Leaf: TypeAlias = "Bound | OneOf | Overlaps | HasNulls | HasValues | IsVaried"
+Leaf: TypeAlias = "Bound | OneOf | Overlaps | HasNulls | HasValues | IsVaried | MayHoldInside"
 StatTest: TypeAlias = "Leaf | OnPartition | Both | Either | Always"
 
 KEEP, DROP = Always(True), Always(False)
@@ -116,7 +149,7 @@ def paths_in(test: StatTest) -> frozenset[Path]:
     match test:
         case Both(parts) | Either(parts):
             return frozenset(path for part in parts for path in paths_in(part))
-        case Bound() | OneOf() | Overlaps() | HasNulls() | HasValues() | IsVaried():
+        case Bound() | OneOf() | Overlaps() | HasNulls() | HasValues() | IsVaried() | MayHoldInside():
             return frozenset({test.path})
         case _:
             return frozenset()
@@ -170,6 +203,16 @@ def _leaf(test: Leaf, statistics: Statistics) -> bool:
         case Bound(name, path, operator, value):
             bound = _bound(statistics, name, path)
             return bound is None or _compares(operator, bound, value)
+        case MayHoldInside(path):
+            return test.passes(*(_variant(_bound(statistics, name, path)) for name in ("min", "max")))
+
+
+def _variant(text: Any) -> bytes | None:
+    """The binary form of a variant in a log; None if there is none."""
+    try:
+        return z85_decode(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
 
 
 def _bound(statistics: Statistics, name: BoundName, path: Path) -> Any:

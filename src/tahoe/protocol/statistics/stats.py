@@ -16,6 +16,7 @@ from decimal import Decimal as PyDecimal
 from typing import Any, TypeAlias
 
 from tahoe.protocol.configuration.properties import NUM_INDEXED_COLUMNS, STATS_COLUMNS
+from tahoe.protocol.statistics.variants import PATHS_MAX, Typed, VariantBounds, encode_bounds
 from tahoe.protocol.types.json_text import load_json
 from tahoe.protocol.types.partitions import (
     INTEGER_BITS,
@@ -32,6 +33,7 @@ from tahoe.protocol.types.schema import (
     DATE,
     TIMESTAMP,
     TIMESTAMP_NTZ,
+    VARIANT,
     VOID,
     DataType,
     Decimal,
@@ -72,7 +74,8 @@ class Statistics:
         tight_bounds: whether the bounds are values of rows that still exist. Wide bounds include all rows but may be
             wider.
         min_values, max_values: by physical path. Strings may be truncated, and timestamps are truncated to
-            milliseconds. Of geometries they are the corners of a box, as points in well-known text (WKT).
+            milliseconds. Of geometries they are the corners of a box, as points in well-known text (WKT). Of variants
+            they are `VariantBounds`, or the text of a log.
         null_count: by physical path. With wide bounds it is exact only if it is 0 or `num_records`.
     """
 
@@ -112,7 +115,9 @@ def _possible(claimed: Statistics, schema: Struct) -> Statistics:
     low, high = (
         {path: value for path, value in bounds.items() if _is_of_type(value, types[path])} for bounds in (low, high)
     )
-    wrong = {path for path in low.keys() & high.keys() if are_contradictory(low[path], high[path])}
+    wrong = {
+        path for path in low.keys() & high.keys() if types[path] != VARIANT and are_contradictory(low[path], high[path])
+    }
     records = claimed.num_records
     return replace(
         claimed,
@@ -182,7 +187,7 @@ def stored_value(value: Any, path: Path) -> Any:
 def _bounds(body: Any, columns: Iterable[tuple[Path, Field]]) -> Iterator[tuple[Path, Any]]:
     for path, column in columns:
         value = stored_value(body, path)
-        if value is not None and has_bounds(column.type):
+        if value is not None and (has_bounds(column.type) or column.type == VARIANT):
             bound = parse_bound(value, column.type)
             if bound is not None:
                 yield path, bound
@@ -234,7 +239,7 @@ def _parse_float(value: Any, name: str) -> float | None:
 def _parse_text_bound(value: str, name: str) -> Any:
     """A bound that JSON has as a text. A timestamp without a time zone tells no moment, so it is no bound."""
     match name:
-        case "string":
+        case "string" | "variant":
             return value
         case "date":
             return parse_date(value)
@@ -259,7 +264,7 @@ def encode_statistics(statistics: Statistics, schema: Struct, *, prefix_length: 
     """
     minima, maxima, counts = [], [], []
     for path, column in schema.leaves():
-        if has_bounds(column.type) or isinstance(column.type, Geospatial):
+        if has_bounds(column.type) or isinstance(column.type, Geospatial) or column.type == VARIANT:
             minima.append(
                 (path, _bound_json(statistics.min_values.get(path), column.type, prefix_length, is_max=False))
             )
@@ -299,7 +304,9 @@ def _bound_json(value: Any, data_type: DataType, prefix_length: int, *, is_max: 
             return None
         case float():
             return repr(value) if math.isfinite(value) else None
-        case str() if isinstance(data_type, Geospatial):
+        case Mapping():
+            return _variant_json(value, prefix_length, is_max=is_max)
+        case str() if isinstance(data_type, Geospatial) or data_type == VARIANT:
             return json.dumps(value)
         case PyDecimal():
             return f"{value:f}"
@@ -310,6 +317,25 @@ def _bound_json(value: Any, data_type: DataType, prefix_length: int, *, is_max: 
             return json.dumps(_moment_text(value, data_type))
         case _:
             return json.dumps(value)
+
+
+def _variant_json(bounds: VariantBounds, prefix_length: int, *, is_max: bool) -> str | None:
+    """The bounds of a variant as the reference writes them: of its first paths, with times in microseconds."""
+    kept: dict[str, Typed] = {}
+    for path, (data_type, value) in sorted(bounds.items()):
+        short = _short(value, prefix_length, is_max=is_max) if isinstance(value, str) else value
+        if short is not None and len(kept) < PATHS_MAX:
+            kept[path] = data_type, short
+    return json.dumps(encode_bounds(kept)) if kept else None
+
+
+def _short(text: str, length: int, *, is_max: bool) -> str | None:
+    """A bound inside a variant, which the reference cuts in a simpler way than those of columns; None if no character
+    is greater than the one behind the cut.
+    """
+    if not is_max or len(text) <= length:
+        return text[:length]
+    return text[:length] + _TIE_BREAKER if text[length] < _TIE_BREAKER else None
 
 
 def _moment_text(value: Any, data_type: DataType) -> str:

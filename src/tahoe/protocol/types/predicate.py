@@ -12,12 +12,13 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any, TypeAlias
 from typing import Literal as OneOf
 
 from tahoe.protocol.types.partitions import to_days, to_micros
+from tahoe.protocol.types.schema import DataType
 
 Operator: TypeAlias = OneOf["=", "<=>", "<", "<=", ">", ">="]
 
@@ -93,6 +94,26 @@ class Unknown:
     """
 
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class InVariant(Unknown):
+    """A condition on a value inside a variant. Only data skipping looks into it: for all others it is unknown.
+
+    Attributes:
+        column: the variant.
+        keys: of the objects that the value is in; without any, it is the variant itself.
+        type: to which the value is cast. A missing value is null.
+        condition: on the value, which is the column `VALUE`.
+    """
+
+    column: Column
+    keys: tuple[str, ...]
+    type: DataType
+    condition: Comparison | In | StartsWith
+
+
+VALUE = Column(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +199,8 @@ def rename(predicate: Predicate, column: Callable[[Column], Column]) -> Predicat
             return In(column(predicate.column), predicate.values)
         case StartsWith():
             return StartsWith(column(predicate.column), predicate.prefix)
+        case InVariant():
+            return replace(predicate, column=column(predicate.column))
         case _:
             return predicate
 
@@ -243,9 +266,7 @@ def _two_valued(predicate: Predicate, *, wanted: bool) -> Predicate:
             return TRUE if literal.value is None else _null_or(column, predicate, wanted)
         case StartsWith(column):
             return _null_or(column, predicate, wanted)
-        case Unknown():
-            return predicate
-        case Computed():
+        case Unknown() | Computed():
             return Unknown(predicate.text)
         case _:  # `<=>`, IS NULL and IN an empty list are never null
             return predicate if wanted else Not(predicate)

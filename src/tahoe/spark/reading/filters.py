@@ -4,26 +4,33 @@ Spark serialises an expression as JSON: its nodes in the order parent, children,
 node that is not supported becomes `Unknown`, which may be true for any row, so that it never causes a file to be
 skipped. Constants have the format of `delta.Literals`: timestamps as microseconds, bytes as hexadecimal digits. This
 module does not use the JVM.
+
+A value inside a variant is a call of `variant_get` or a cast. Where the scan takes values out of variants, it is a
+field of a struct whose metadata has the path.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeAlias
 
+from tahoe.errors import DeltaError
 from tahoe.protocol.types.column_metadata import collations_of
 from tahoe.protocol.types.predicate import (
     TRUE,
+    VALUE,
     And,
     Column,
     Comparison,
     Constant,
     In,
+    InVariant,
     IsNull,
     Literal,
     Not,
@@ -33,6 +40,7 @@ from tahoe.protocol.types.predicate import (
     StartsWith,
     Unknown,
 )
+from tahoe.protocol.types.schema import parse_type
 
 _EPOCH = datetime(1970, 1, 1)
 
@@ -42,6 +50,15 @@ class _Reference:
     """A column or a struct field, and its type as JSON."""
 
     path: tuple[str, ...]
+    type: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Inside:
+    """A value inside a variant, in the objects with these keys, and the type that it is cast to, as JSON."""
+
+    variant: tuple[str, ...]
+    keys: tuple[str, ...]
     type: Any
 
 
@@ -57,7 +74,10 @@ class _Constant:
 # field of a struct in its metadata. A comparison by a collation is not a predicate.
 _COLLATED = "string collate"
 
-_Term: TypeAlias = "_Reference | _Constant | Predicate"
+_Term: TypeAlias = "_Reference | _Inside | _Constant | Predicate"
+
+# In the metadata of a field that Spark's scan takes out of a variant.
+_FIELD_OF_VARIANT = "__VARIANT_METADATA_KEY"
 
 
 def predicate_of(filters: str, names: Mapping[str, str] | None = None) -> Predicate:
@@ -123,7 +143,7 @@ def _as_predicate(term: _Term) -> Predicate:
             return Comparison("=", Column(path), Literal(True))
         case _Constant(text, "boolean"):
             return Constant(None if text is None else text == "true")
-        case _Reference() | _Constant():
+        case _Reference() | _Inside() | _Constant():
             return Constant(None) if isinstance(term, _Constant) and term.text is None else Unknown("value")
         case _:
             return term
@@ -145,7 +165,46 @@ def _field(node: Mapping[str, Any], children: list[_Term]) -> _Term | None:
     ):
         return None
     field = parent.type["fields"][node["ordinal"]]
+    if _FIELD_OF_VARIANT in field.get("metadata", {}):
+        is_plain = len(field["metadata"]) == 1  # strings of another collation have metadata of their own
+        return _inside(parent, field["metadata"][_FIELD_OF_VARIANT].get("path"), field["type"]) if is_plain else None
     return _Reference((*parent.path, field["name"]), _COLLATED if collations_of(field["metadata"]) else field["type"])
+
+
+# Parts of a path in the syntax of Spark. Indexes of arrays have no statistics.
+_KEY = re.compile(r"""\.([^.\[]+)|\['([^']*)'\]|\["([^"]*)"\]""")
+
+
+def _inside(variant: _Reference | _Inside, path: Any, data_type: Any) -> _Inside | None:
+    """A value at a path inside a variant; None if the path is no constant, or leads through an array."""
+    if not isinstance(path, str) or not path.startswith("$"):
+        return None
+    keys, at = [], 1
+    while at < len(path):
+        if (part := _KEY.match(path, at)) is None:
+            return None
+        keys.append(next(key for key in part.groups() if key is not None))
+        at = part.end()
+    if isinstance(variant, _Reference):
+        return _Inside(variant.path, tuple(keys), data_type)
+    return _Inside(variant.variant, (*variant.keys, *keys), data_type)
+
+
+def _variant_get(node: Mapping[str, Any], children: list[_Term]) -> _Term | None:
+    match children:
+        case [_Reference(type="variant") | _Inside(type="variant") as variant, _Constant(path)]:
+            return _inside(variant, path, node["targetType"])
+    return None
+
+
+def _cast(node: Mapping[str, Any], children: list[_Term]) -> _Term | None:
+    """A cast of a variant; casts of columns are unknown."""
+    match children:
+        case [_Reference(path, "variant")]:
+            return _Inside(path, (), node["dataType"])
+        case [_Inside(type="variant") as inside]:
+            return replace(inside, type=node["dataType"])
+    return None
 
 
 def _literal(node: Mapping[str, Any], _: list[_Term]) -> _Term:
@@ -180,39 +239,57 @@ def _is_not_null(node: Mapping[str, Any], children: list[_Term]) -> _Term | None
 def _comparison(operator: Operator, turned: Operator) -> Callable[[Mapping[str, Any], list[_Term]], _Term | None]:
     def build(_: Mapping[str, Any], children: list[_Term]) -> _Term | None:
         match children:
-            case [_Reference() as column, _Constant() as constant]:
+            case [_Reference() | _Inside() as column, _Constant() as constant]:
                 return _comparison_term(operator, column, constant)
-            case [_Constant() as constant, _Reference() as column]:
+            case [_Constant() as constant, _Reference() | _Inside() as column]:
                 return _comparison_term(turned, column, constant)
         return None
 
     return build
 
 
-def _comparison_term(operator: Operator, column: _Reference, constant: _Constant) -> _Term | None:
+def _comparison_term(operator: Operator, column: _Reference | _Inside, constant: _Constant) -> _Term | None:
     value = _value(constant.text, column.type)
-    return None if value is _UNREADABLE else Comparison(operator, Column(column.path), Literal(value))
+    return None if value is _UNREADABLE else _on(column, Comparison(operator, _compared(column), Literal(value)))
+
+
+def _compared(column: _Reference | _Inside) -> Column:
+    return Column(column.path) if isinstance(column, _Reference) else VALUE
+
+
+def _on(column: _Reference | _Inside, condition: Comparison | In | StartsWith) -> Predicate:
+    """A condition on a column, or on a value inside a variant."""
+    if isinstance(column, _Reference):
+        return condition
+    text = ".".join((*column.variant, *column.keys))
+    try:
+        data_type = parse_type(json.dumps(column.type))
+    except DeltaError:  # a type that no column of a table has
+        return Unknown(text)
+    return InVariant(text, Column(column.variant), column.keys, data_type, condition)
 
 
 def _in(_: Mapping[str, Any], children: list[_Term]) -> _Term | None:
     column, *rest = children
     members = [child for child in rest if isinstance(child, _Constant)]
-    if not isinstance(column, _Reference) or len(members) != len(rest):
+    if not isinstance(column, _Reference | _Inside) or len(members) != len(rest):
         return None
     values = tuple(_value(member.text, column.type) for member in members)
-    return None if _UNREADABLE in values else In(Column(column.path), values)
+    return None if _UNREADABLE in values else _on(column, In(_compared(column), values))
 
 
 def _starts_with(_: Mapping[str, Any], children: list[_Term]) -> _Term | None:
     match children:
-        case [_Reference(path, "string"), _Constant(str() as prefix)]:
-            return StartsWith(Column(path), prefix)
+        case [_Reference(type="string") | _Inside(type="string") as column, _Constant(str() as prefix)]:
+            return _on(column, StartsWith(_compared(column), prefix))
     return None
 
 
 _BUILDERS: Mapping[str, Callable[[Mapping[str, Any], list[_Term]], _Term | None]] = {
     "AttributeReference": _attribute,
     "GetStructField": _field,
+    "VariantGet": _variant_get,
+    "Cast": _cast,
     "Literal": _literal,
     "And": _and,
     "Or": _or,

@@ -19,10 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
+from tahoe.protocol.log.deletion_vector import Z85, z85_decode, z85_encode
 from tahoe.protocol.statistics.stats import Statistics, encode_statistics
+from tahoe.protocol.statistics.variants import parts_of
 from tahoe.protocol.types.json_text import load_json
 from tahoe.protocol.types.partitions import from_days, from_micros
-from tahoe.protocol.types.schema import DataType, Decimal, Primitive, Struct
+from tahoe.protocol.types.schema import VARIANT, DataType, Decimal, Primitive, Struct
 from tahoe.storage.threads import on_all_cores
 from tahoe.table.arrow.chunks import one_array, taken_table, text_bytes
 from tahoe.table.arrow.parquet import NestedColumns, child
@@ -53,7 +55,9 @@ def column_name(kind: str, path: Path = ()) -> str:
 
 
 def bound_type(data_type: DataType) -> pa.DataType | None:
-    """The Arrow type of a column's minimum and maximum; None if the type has no bounds."""
+    """The Arrow type of a column's minimum and maximum; None if the type has no bounds. Those of variants are texts, as
+    in JSON.
+    """
     if isinstance(data_type, Decimal):
         return pa.decimal128(data_type.precision, data_type.scale)
     return _BOUND_TYPES.get(data_type.name) if isinstance(data_type, Primitive) else None
@@ -70,6 +74,7 @@ _BOUND_TYPES: Mapping[str, pa.DataType] = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
+    "variant": pa.string(),
 }
 
 # The field of a checkpoint's `add` with statistics as typed columns.
@@ -156,7 +161,7 @@ def _possible(table: pa.Table, request: StatisticsRequest, *, from_json: bool) -
     for path, data_type in request.columns.items():
         nulls = column_name("null_count", path)
         columns[nulls] = possible_nulls(columns[nulls], records)
-        if bound_type(data_type):
+        if bound_type(data_type) and data_type != VARIANT:
             names = {kind: column_name(kind, path) for kind in _BOUNDS.values()}
             bounds = possible_bounds(
                 {kind: columns[name] for kind, name in names.items()}, data_type, from_json=from_json
@@ -316,21 +321,76 @@ def _as_typed(value: Any, kind: pa.DataType) -> Any:
 # --- typed statistics of a checkpoint
 
 
-def parsed_statistics(texts: pa.ChunkedArray, columns: Mapping[Path, DataType]) -> pa.ChunkedArray:
+def parsed_statistics(
+    texts: pa.ChunkedArray, columns: Mapping[Path, DataType], *, with_variants: bool
+) -> pa.ChunkedArray:
     """`stats_parsed` for JSON texts; null for null texts. A bound that does not fit its column's type is null.
 
     Args:
         columns: the physical paths of the columns that have statistics, with their types.
+        with_variants: whether variants have bounds.
     """
     flat = parse_statistics(texts, StatisticsRequest(columns))
     leaves: dict[Path, pa.Array] = {("numRecords",): flat["num_records"], ("tightBounds",): flat["tight_bounds"]}
     for field, name in _BOUNDS.items():
         for path, kind in columns.items():
-            if bound_type(kind):
-                leaves[(field, *path)] = _narrow(flat[column_name(name, path)], arrow_type(kind))
+            bounds = flat[column_name(name, path)] if bound_type(kind) else None
+            if bounds is not None and kind != VARIANT:
+                leaves[(field, *path)] = _narrow(bounds, arrow_type(kind))
+            elif bounds is not None and with_variants:
+                leaves[(field, *path)] = _variant_column(bounds)
     leaves |= {("nullCount", *path): flat[column_name("null_count", path)] for path in columns}
     arrays = {path: one_array(values) for path, values in leaves.items()}
     return pa.chunked_array([nested_array(arrays, one_array(pc.is_null(texts)))])
+
+
+_VARIANT = pa.struct([pa.field(name, pa.binary(), nullable=False) for name in ("metadata", "value")])
+_Z85_DIGITS = np.full(256, 85, np.uint64)
+_Z85_DIGITS[list(Z85.encode())] = np.arange(85)
+_Z85_PLACES = np.array([85**4, 85**3, 85**2, 85, 1], np.uint64)
+
+
+def variants_of_texts(texts: pa.ChunkedArray) -> list[bytes | None]:
+    """The binary form of variants in Z85; None for nulls and for what is not Z85. Each begins with its metadata."""
+    array = one_array(texts)
+    starts, data = text_bytes(array)
+    digits, is_there = _Z85_DIGITS[data], array.is_valid().to_pylist()
+    if not (starts % 5).any() and digits.max(initial=0) < 85:
+        numbers = digits.reshape(-1, 5) @ _Z85_PLACES
+        if numbers.max(initial=0) < 1 << 32:
+            content, places = numbers.astype(">u4").tobytes(), (starts // 5 * 4).tolist()
+            pieces = zip(is_there, places, places[1:], strict=False)
+            return [content[start:end] if there else None for there, start, end in pieces]
+    return [None if text is None else _variant_of(text) for text in array.to_pylist()]
+
+
+def _variant_of(text: str) -> bytes | None:
+    try:
+        return z85_decode(text)
+    except ValueError:
+        return None
+
+
+def _variant_column(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Variants in Z85 as a column of Parquet files; null for what is no object."""
+    parts = list(map(_parts, variants_of_texts(texts)))
+    columns = [pa.array([part[side] for part in parts], pa.binary()) for side in (0, 1)]
+    mask = pa.array([not metadata for metadata, _ in parts], pa.bool_())
+    return pa.chunked_array([pa.StructArray.from_arrays(columns, fields=list(_VARIANT), mask=mask)])
+
+
+def _parts(variant: bytes | None) -> tuple[bytes, bytes]:
+    try:
+        return (b"", b"") if variant is None else parts_of(variant)
+    except ValueError:
+        return b"", b""
+
+
+def _variant_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of unshredded variants in Z85."""
+    parts = (child(column, name).to_pylist() for name in ("metadata", "value"))
+    texts = [None if None in both else z85_encode(b"".join(both)) for both in zip(*parts, strict=True)]
+    return pa.chunked_array([pa.array(texts, pa.string())])
 
 
 def _narrow(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
@@ -463,7 +523,13 @@ def bounds_of_parsed(
 def _conform(column: pa.ChunkedArray | None, kind: pa.DataType, rows: int) -> pa.ChunkedArray:
     if column is not None:
         try:
+            if kind == pa.string() and _is_whole_variant(column.type):
+                column = _variant_texts(column)
             return column.cast(kind)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             pass  # not the column's type: the statistic is ignored
     return pa.chunked_array([pa.nulls(rows, kind)], type=kind)
+
+
+def _is_whole_variant(kind: pa.DataType) -> bool:
+    return pa.types.is_struct(kind) and {field.name for field in kind} == {"metadata", "value"}

@@ -25,7 +25,7 @@ from tahoe.errors import CorruptCheckpointError, MissingVersionError
 from tahoe.events.listeners import now
 from tahoe.protocol.configuration import properties
 from tahoe.protocol.configuration.column_mapping import physical_path, physical_schema, stored_name
-from tahoe.protocol.configuration.features import setting
+from tahoe.protocol.configuration.features import setting, supports
 from tahoe.protocol.log import log_files
 from tahoe.protocol.log.actions import (
     Action,
@@ -50,7 +50,7 @@ from tahoe.table.arrow.statistics import STATS_PARSED, parsed_statistics, texts_
 from tahoe.table.arrow.temporary import temporary_disk_named
 from tahoe.table.arrow.types import arrow_type
 from tahoe.table.commit.commit_events import told_checkpoint
-from tahoe.table.commit.file_order import order_of
+from tahoe.table.commit.file_order import order_of, partition_fields
 from tahoe.table.commit.kept_sidecars import KeptSidecars, kept_sidecars
 from tahoe.table.log.checkpoint import TOMBSTONE, read_checkpoint, read_tombstones, tombstones
 from tahoe.table.log.commit_fingerprint import TAG, encode_fingerprint, fingerprint_of
@@ -331,7 +331,11 @@ class _Writer:
             known = batch[STATS_PARSED]
             if known.type == self._add_type.field(STATS_PARSED).type and known.null_count == texts.null_count:
                 return known
-        return parsed_statistics(texts, self._statistics_columns)
+        return self._typed(texts)
+
+    def _typed(self, texts: pa.ChunkedArray) -> pa.ChunkedArray:
+        with_variants = supports(self.snapshot.protocol, "variantShredding")
+        return parsed_statistics(texts, self._statistics_columns, with_variants=with_variants)
 
     @cached_property
     def _as_json(self) -> bool:
@@ -363,7 +367,7 @@ class _Writer:
 
     def _typed_partition(self, texts: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
         snapshot = self.snapshot
-        fields = [f for f in (snapshot.schema.find(name) for name in snapshot.partition_columns) if f is not None]
+        fields = partition_fields(snapshot)
         if not fields:
             return {}
         names = [stored_name(f, snapshot.column_mapping_mode) for f in fields]
@@ -387,15 +391,10 @@ class _Writer:
         if self._as_struct:
             if self.snapshot.partition_columns:
                 mode = self.snapshot.column_mapping_mode
-                columns = [
-                    f
-                    for f in (self.snapshot.schema.find(name) for name in self.snapshot.partition_columns)
-                    if f is not None
-                ]
+                columns = partition_fields(self.snapshot)
                 typed = pa.struct([(stored_name(f, mode), arrow_type(f.type)) for f in columns])
                 fields.append(pa.field("partitionValues_parsed", typed))
-            empty = parsed_statistics(pa.chunked_array([], pa.string()), self._statistics_columns)
-            fields.append(pa.field(STATS_PARSED, empty.type))
+            fields.append(pa.field(STATS_PARSED, self._typed(pa.chunked_array([], pa.string())).type))
         return pa.struct(fields)
 
     def _schema(self, names: Sequence[str]) -> pa.Schema:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from tahoe.errors import DeltaError
 from tahoe.protocol.configuration.column_mapping import physical_path, stored_name
+from tahoe.protocol.statistics.stats import has_bounds
 from tahoe.protocol.types.schema import DataType, Field
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.spool import Spool
@@ -26,7 +27,6 @@ from tahoe.table.arrow.statistics import (
     STATS_PARSED,
     Path,
     StatisticsRequest,
-    bound_type,
     bounds_of_parsed,
     column_name,
     parse_statistics,
@@ -194,8 +194,8 @@ def order_of(snapshot: SnapshotState, statistics: Mapping[Path, DataType]) -> Fi
     total = snapshot.live.files_at_most
     if total <= ROW_GROUP_FILES:
         return None
-    partitions = [f for f in (snapshot.schema.find(name) for name in snapshot.partition_columns) if f is not None]
-    bounded = {path: kind for path, kind in statistics.items() if bound_type(kind) is not None}
+    partitions = partition_fields(snapshot)
+    bounded = {path: kind for path, kind in statistics.items() if has_bounds(kind)}
     columns = _clustering(snapshot, bounded)
     compared = {} if columns or partitions else dict(list(bounded.items())[:_COMPARED_COLUMNS])
     sample = list(_sample(snapshot, total, columns or compared))
@@ -212,6 +212,12 @@ def order_of(snapshot: SnapshotState, statistics: Mapping[Path, DataType]) -> Fi
     return replace(
         order, borders=borders, is_kept=_come_in_order(keys, borders), group_files=total / (borders.num_rows + 1)
     )
+
+
+def partition_fields(snapshot: SnapshotState) -> list[Field]:
+    """The partition columns that the schema has."""
+    found = (snapshot.schema.find(name) for name in snapshot.partition_columns)
+    return [field for field in found if field is not None]
 
 
 def _sample(snapshot: SnapshotState, total: int, columns: Mapping[Path, DataType]) -> Iterator[pa.StructArray]:

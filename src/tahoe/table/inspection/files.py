@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from tahoe.protocol.log.actions import DeletionVectorDescriptor
 from tahoe.protocol.log.deletion_vector import INLINE, vector_location
+from tahoe.protocol.types.schema import VARIANT
 from tahoe.table.arrow.chunks import one_array, sorted_table, taken
 from tahoe.table.arrow.statistics import StatisticsRequest, column_name, nested_array
 from tahoe.table.inspection.inspection import TEXTS, TIME, Column, Inspection
@@ -197,7 +198,10 @@ def _statistics(snapshot: Snapshot) -> dict[str, pa.ChunkedArray]:
 def _nested(known: pa.Table, kind: str, columns: Sequence[IndexedColumn]) -> pa.ChunkedArray:
     """One statistic of all columns that have it, as structs like the rows of the table."""
     names = {
-        column.logical: name for column in columns if (name := column_name(kind, column.physical)) in known.column_names
+        column.logical: name
+        for column in columns
+        if (name := column_name(kind, column.physical)) in known.column_names
+        and (column.type != VARIANT or kind == "null_count")  # which have texts in the place of typed bounds
     }
     if not names:
         return pa.chunked_array([pa.array([{}] * known.num_rows, pa.struct([]))])

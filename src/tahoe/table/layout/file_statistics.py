@@ -25,7 +25,14 @@ from tahoe.table.arrow.parquet import child, open_parquet
 from tahoe.table.arrow.types import arrow_type
 from tahoe.table.reading.rows import DataFile, live_pieces
 from tahoe.table.reading.snapshot import Snapshot
-from tahoe.table.writing.footers import BOUND_VALUES, IndexedColumn, bounds_nan, footer_statistics, leaf_positions
+from tahoe.table.writing.footers import (
+    BOUND_VALUES,
+    IndexedColumn,
+    bounds_nan,
+    footer_statistics,
+    leaf_positions,
+    may_shred,
+)
 
 # Writers that do not shorten texts in a footer. Others shorten them to 64 bytes.
 _WRITERS_OF_WHOLE_TEXTS = ("parquet-mr", "parquet-cpp")
@@ -80,7 +87,8 @@ def measure_footer(
     try:
         with open_parquet(store, key) as parquet:
             footer = parquet.metadata
-        found = exact_statistics(footer, footer_layout(footer, columns, snapshot.column_mapping_mode))
+        layout = footer_layout(footer, columns, snapshot.column_mapping_mode)
+        found = exact_statistics(footer, layout, shredded=may_shred(snapshot.metadata))
     except FileNotFoundError as error:
         raise DataFileMissingError.of(table=snapshot.url, file=file.path, version=snapshot.version) from error
     except (OSError, pa.ArrowException) as error:
@@ -143,9 +151,13 @@ def footer_layout(footer: pq.FileMetaData, columns: Sequence[IndexedColumn], mod
     return FooterLayout(absent=absent, alike=alike, positions=leaf_positions(schema))
 
 
-def exact_statistics(footer: pq.FileMetaData, layout: FooterLayout) -> Statistics:
-    """The statistics that are exact in a footer. A column that the file does not have is null in every row."""
-    found = footer_statistics(footer, layout.alike, layout.positions)
+def exact_statistics(footer: pq.FileMetaData, layout: FooterLayout, *, shredded: bool = False) -> Statistics:
+    """The statistics that are exact in a footer. A column that the file does not have is null in every row.
+
+    Args:
+        shredded: whether variants have bounds.
+    """
+    found = footer_statistics(footer, layout.alike, layout.positions, shredded=shredded)
     uncertain = {path for path, kind in layout.alike.items() if _is_uncertain(footer, found, path, kind)}
     return replace(
         found,

@@ -29,6 +29,7 @@ from tahoe.protocol.configuration.properties import STRING_PREFIX_LENGTH
 from tahoe.protocol.log.actions import Add
 from tahoe.protocol.statistics.stats import Statistics, encode_statistics, has_bounds
 from tahoe.protocol.types.predicate import Predicate
+from tahoe.protocol.types.schema import VARIANT
 from tahoe.storage.threads import CORES, in_threads
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.statistics import StatisticsRequest, column_name
@@ -42,7 +43,7 @@ from tahoe.table.reading.rows import data_files
 from tahoe.table.reading.scan import Scan, chosen_of, statistics_of
 from tahoe.table.reading.snapshot import Snapshot, chosen_files
 from tahoe.table.versions.table_reader import TableReader
-from tahoe.table.writing.footers import IndexedColumn, indexed_columns
+from tahoe.table.writing.footers import IndexedColumn, indexed_columns, may_shred
 from tahoe.table.writing.planning import plan_existing
 from tahoe.table.writing.write_request import WriteRequest
 
@@ -212,6 +213,7 @@ def _incomplete(scan: Scan, columns: Sequence[IndexedColumn]) -> npt.NDArray[np.
     basic = statistics_of(scan, StatisticsRequest({}))
     rows = pc.subtract(basic.column("num_records"), scan.deleted_records)
     lacks = _mask(pc.or_(pc.is_null(rows), pc.equal(pc.fill_null(basic.column("tight_bounds"), True), False)))
+    shreds = may_shred(scan.snapshot.metadata)
     for start in range(0, len(columns), _COLUMNS_AT_ONCE):
         some = columns[start : start + _COLUMNS_AT_ONCE]
         known = statistics_of(scan, StatisticsRequest({c.physical: c.type for c in some}))
@@ -221,6 +223,9 @@ def _incomplete(scan: Scan, columns: Sequence[IndexedColumn]) -> npt.NDArray[np.
             if has_bounds(column.type):
                 ends = (known.column(column_name(end, column.physical)) for end in ("min", "max"))
                 lacks |= _mask(pc.and_(pc.or_(*map(pc.is_null, ends)), pc.fill_null(pc.less(nulls, rows), True)))
+            elif column.type == VARIANT and shreds:  # which a footer tells, if no rows are deleted
+                low = known.column(column_name("min", column.physical))
+                lacks |= _mask(pc.and_(pc.is_null(low), pc.equal(scan.deleted_records, 0)))
     return lacks
 
 

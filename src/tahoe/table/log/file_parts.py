@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from tahoe._cached import cached_property
 from tahoe.errors import CorruptCheckpointError
-from tahoe.protocol.types.schema import Struct
+from tahoe.protocol.types.schema import VARIANT, Struct
 from tahoe.storage.env import FileReplacedError
 from tahoe.table.arrow.chunks import taken, taken_table, text_bytes
 from tahoe.table.arrow.parquet import UNREADABLE, NestedColumns
@@ -370,8 +370,19 @@ class CheckpointPart(Part):
 
     def _typed_statistics(self, request: StatisticsRequest) -> pa.Table:
         parsed = read_parsed_statistics(self._columns, request)
-        if parsed is not None:
-            return pa.table([self._rows_of_part(column) for column in parsed.columns], schema=parsed.schema)
+        if parsed is None:
+            return self._statistics_of_texts(request)
+        typed = pa.table([self._rows_of_part(column) for column in parsed.columns], schema=parsed.schema)
+        variants = {path: kind for path, kind in request.columns.items() if kind == VARIANT}
+        if not variants or not self._columns.has(("add", "stats")):
+            return typed
+        # not every writer has the bounds of variants as columns
+        texts = self._statistics_of_texts(StatisticsRequest(variants))
+        known = {name: pc.coalesce(typed[name], texts[name]) for name in texts.column_names}
+        columns = [known.get(name, typed[name]) for name in typed.column_names]
+        return pa.table(columns, schema=typed.schema)
+
+    def _statistics_of_texts(self, request: StatisticsRequest) -> pa.Table:
         return pa.concat_tables(
             [no_statistics(0, request), *self._map_texts(lambda texts: parse_statistics(texts, request))]
         )

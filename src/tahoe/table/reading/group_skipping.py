@@ -28,6 +28,7 @@ from tahoe.protocol.statistics.stat_tests import (
     HasValues,
     IsVaried,
     Leaf,
+    MayHoldInside,
     OneOf,
     OnPartition,
     Overlaps,
@@ -135,6 +136,8 @@ class _Evaluator:
                 return _may_overlap(self._bound("min", path), self._bound("max", path), least, greatest)
             case Bound(name, path, operator, value):
                 return self._bound(name, path).may(operator, value)
+            case MayHoldInside():  # variants have no order
+                return np.full(len(self._files), True)
 
     def _have_no_values(self, path: Path) -> Mask:
         """Where the null count of every file equals its number of rows, because both are the same in all files."""
@@ -181,6 +184,8 @@ class _Evaluator:
                 return _may_overlap(value, value, least, greatest)
             case Bound(_, _, operator, other):
                 return value.may(operator, other)
+            case MayHoldInside():
+                return np.full(len(self._files), True)
 
     def _partition_value(self, path: Path) -> _Known:
         """A partition column. An empty text may stand for null; what a timestamp without a zone means depends on the

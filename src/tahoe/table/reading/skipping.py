@@ -25,6 +25,7 @@ from tahoe.protocol.statistics.stat_tests import (
     HasValues,
     IsVaried,
     Leaf,
+    MayHoldInside,
     OneOf,
     OnPartition,
     Overlaps,
@@ -34,7 +35,7 @@ from tahoe.protocol.statistics.stat_tests import (
 from tahoe.protocol.types.predicate import Predicate, has_unknown, known_by
 from tahoe.protocol.types.schema import DataType, Struct
 from tahoe.table.arrow.chunks import one_array
-from tahoe.table.arrow.statistics import Path, StatisticsRequest, column_name
+from tahoe.table.arrow.statistics import Path, StatisticsRequest, column_name, variants_of_texts
 from tahoe.table.reading.evaluation import compare, evaluate, overlap
 from tahoe.table.reading.rows import no_columns
 from tahoe.table.reading.snapshot_state import SnapshotState
@@ -121,6 +122,9 @@ class _Evaluator:
                 return overlap(self._column("min", path), self._column("max", path), least, greatest)
             case Bound(bound, path, operator, value):
                 return compare(operator, self._column(bound, path), value)
+            case MayHoldInside(path):
+                ends = (variants_of_texts(self._column(bound, path)) for bound in ("min", "max"))
+                return pa.array(list(map(test.passes, *ends)), pa.bool_())
 
     def _column(self, kind: str, path: Path = ()) -> pa.ChunkedArray:
         assert self._statistics is not None

@@ -36,6 +36,7 @@ from tahoe.protocol.log.deletion_vector import vector_location
 from tahoe.protocol.log.file_paths import resolve_path
 from tahoe.protocol.statistics.skipping import has_collation
 from tahoe.protocol.statistics.stats import Statistics, claimed_statistics
+from tahoe.protocol.types.schema import VARIANT
 from tahoe.storage.env import FileInfo, byte_order, is_temporary
 from tahoe.storage.threads import REQUESTS, in_threads
 from tahoe.table.arrow.canonical import canonical_schema
@@ -55,6 +56,7 @@ from tahoe.table.verify.statistics import (
     footer_contradictions,
     impossible_statistics,
     row_contradictions,
+    variant_contradictions,
 )
 from tahoe.table.writing.footers import IndexedColumn, columns_in_files, footer_statistics
 
@@ -415,6 +417,14 @@ class _Examination(_Presence):
                 file, footer, claimed, [c for c in self._stored_columns() if c.physical in columns]
             )
         yield from (self._finding(Kind.WRONG_STATISTICS, file, detail) for detail in found)
+        yield from self._wrong_variants(file, footer, claimed)
+
+    def _wrong_variants(self, file: _File, footer: pq.FileMetaData, claimed: Statistics) -> Iterator[Finding]:
+        columns = {path: VARIANT for path, column in self._physical.leaves() if column.type == VARIANT}
+        if columns and file.vector is None:  # bounds may leave out the rows that a vector deletes
+            found = footer_statistics(footer, columns, shredded=True)
+            for detail in variant_contradictions(claimed, found):
+                yield self._finding(Kind.WRONG_STATISTICS, file, detail)
 
     def _stored_columns(self) -> list[IndexedColumn]:
         return columns_in_files(self._snapshot.metadata, self._snapshot.column_mapping_mode)

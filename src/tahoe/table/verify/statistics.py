@@ -19,9 +19,20 @@ from tahoe.protocol.statistics.limits import has_its_row
 from tahoe.protocol.statistics.skipping import has_collation
 from tahoe.protocol.statistics.stat_tests import BoundName
 from tahoe.protocol.statistics.stats import Statistics, has_bounds, parse_bound, stored_value
+from tahoe.protocol.statistics.variants import VariantBounds, variant_bounds_of
 from tahoe.protocol.types.json_text import load_json
 from tahoe.protocol.types.partitions import INTEGER_BITS
-from tahoe.protocol.types.schema import BOOLEAN, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Field, Primitive, Struct
+from tahoe.protocol.types.schema import (
+    BOOLEAN,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    VARIANT,
+    DataType,
+    Field,
+    Primitive,
+    Struct,
+)
 from tahoe.table.arrow.types import arrow_type
 
 Path: TypeAlias = tuple[str, ...]
@@ -54,12 +65,14 @@ def impossible_statistics(text: str, claimed: Statistics, physical: Struct) -> I
             if value is not None and not _may_be(value, column.type):
                 yield f"{value} in {end} is not a value of {name}, whose type is {column.type}"
         low, high = claimed.min_values.get(path), claimed.max_values.get(path)
-        if not has_collation(column) and _is_above(low, high, None):
+        if column.type != VARIANT and not has_collation(column) and _is_above(low, high, None):
             yield f"the log says that {name} is at least {low} and at most {high}"
 
 
 def _may_be(value: Any, data_type: DataType) -> bool:
     """Whether a bound may be of a type. Texts of times and of floats that are no numbers have many spellings."""
+    if data_type == VARIANT:
+        return isinstance(value, str) and variant_bounds_of(value) is not None
     if not has_bounds(data_type):
         return True
     if not isinstance(data_type, Primitive) or data_type.name in INTEGER_BITS:
@@ -92,6 +105,26 @@ def footer_contradictions(claimed: Statistics, footer: Statistics, columns: Mapp
         yield from _excluding(claimed, path, data_type, *ends)
 
 
+def variant_contradictions(claimed: Statistics, footer: Statistics) -> Iterator[str]:
+    """Bounds of values inside variants that exclude values in the footer, or are of another type."""
+    for path, (least, greatest) in _variants(footer).items():
+        texts = claimed.min_values.get(path), claimed.max_values.get(path)
+        low, high = ({} if text is None else variant_bounds_of(text) or {} for text in texts)
+        for inside in sorted(least.keys() & (low.keys() | high.keys())):
+            data_type, value = least[inside]
+            name = f"{'.'.join(path)} at {inside}"
+            for found in (low.get(inside), high.get(inside)):
+                if found is not None and found[0] != data_type:
+                    yield f"the log says that {name} is of the type {found[0]}, but in the file it is {data_type}"
+            said_low, said_high = (bounds[inside][1] if inside in bounds else None for bounds in (low, high))
+            exact = (_exact(end, data_type) for end in (value, greatest[inside][1]))
+            yield from _beyond(name, (said_low, said_high), tuple(exact), data_type)
+
+
+def _variants(footer: Statistics) -> Mapping[Path, tuple[VariantBounds, VariantBounds]]:
+    return {path: (low, footer.max_values[path]) for path, low in footer.min_values.items() if isinstance(low, Mapping)}
+
+
 def row_contradictions(
     claimed: Statistics, rows: Statistics, columns: Mapping[Path, Field], *, live_rows: int | None, has_vector: bool
 ) -> Iterator[str]:
@@ -121,14 +154,19 @@ def _wrong_nulls(claimed: Statistics, actual: Statistics, path: Path, rows: int 
 
 
 def _excluding(claimed: Statistics, path: Path, data_type: DataType, low: Any, high: Any) -> Iterator[str]:
-    if low is None or high is None:
+    said = claimed.min_values.get(path), claimed.max_values.get(path)
+    yield from _beyond(".".join(path), said, (low, high), data_type)
+
+
+def _beyond(name: str, said: tuple[Any, Any], found: tuple[Any, ...], data_type: DataType) -> Iterator[str]:
+    if None in found:
         return
+    (said_low, said_high), (low, high) = said, found
     slack = _MILLISECOND if data_type in (TIMESTAMP, TIMESTAMP_NTZ) else None
-    said_low, said_high = claimed.min_values.get(path), claimed.max_values.get(path)
     if _is_above(said_low, low, slack):
-        yield f"the log says that {'.'.join(path)} is at least {said_low}, but the file contains {low}"
+        yield f"the log says that {name} is at least {said_low}, but the file contains {low}"
     if _is_above(high, said_high, slack):
-        yield f"the log says that {'.'.join(path)} is at most {said_high}, but the file contains {high}"
+        yield f"the log says that {name} is at most {said_high}, but the file contains {high}"
 
 
 def _not_its_ends(claimed: Statistics, rows: Statistics, path: Path, column: Field) -> Iterator[str]:

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from tahoe.errors import ConcurrentWriteException
 from tahoe.protocol.changes.column_values import identity_columns
 from tahoe.protocol.configuration.column_mapping import physical_schema
+from tahoe.protocol.configuration.features import FEATURES_BY_NAME
 from tahoe.protocol.configuration.properties import STRING_PREFIX_LENGTH
 from tahoe.protocol.log.actions import Metadata
 from tahoe.protocol.statistics.stats import Statistics, encode_statistics, has_bounds, statistics_columns
@@ -30,6 +31,7 @@ from tahoe.protocol.types.schema import DATE, LONG, TIMESTAMP, TIMESTAMP_NTZ, VA
 from tahoe.storage.env import Store
 from tahoe.storage.threads import in_threads
 from tahoe.table.arrow.file_columns import julian_before
+from tahoe.table.writing.shredded import variant_bounds
 
 Path: TypeAlias = tuple[str, ...]
 
@@ -81,7 +83,7 @@ def read_statistics(
 
     def read(key: str) -> FileStatistics:
         footer = known_footers.get(key) or _footer(store, key)
-        statistics = footer_statistics(footer, columns)
+        statistics = footer_statistics(footer, columns, shredded=may_shred(metadata))
         found = {
             name: _farthest(store, key, footer, column, rises)
             for name, (column, rises) in minted_columns.items()
@@ -171,14 +173,24 @@ def _opened(store: Store, key: str) -> Any:
         raise conflict from error
 
 
+def may_shred(metadata: Metadata) -> bool:
+    """Whether variants of a table may have bounds. Protocol: "Statistics for Variant Columns"."""
+    return FEATURES_BY_NAME["variantShredding"].active(metadata.schema, metadata.configuration)
+
+
 def footer_statistics(
-    footer: pq.FileMetaData, columns: Mapping[Path, DataType], positions: Mapping[Path, int] | None = None
+    footer: pq.FileMetaData,
+    columns: Mapping[Path, DataType],
+    positions: Mapping[Path, int] | None = None,
+    *,
+    shredded: bool = False,
 ) -> Statistics:
     """The statistics of the wanted columns, as far as the footer has them.
 
     Args:
         columns: by physical path, with their types.
         positions: those of `leaf_positions`, if they are known from a file with the same schema.
+        shredded: whether variants have bounds.
     """
     if positions is None:
         positions = leaf_positions(footer.schema.to_arrow_schema())
@@ -197,8 +209,12 @@ def footer_statistics(
         ]
         if all(count is not None for count in nulls):
             null_count[path] = sum(count for count in nulls if count is not None)
-        found = None
-        if isinstance(data_type, Geospatial):
+        found: tuple[Any, Any] | None = None
+        if data_type == VARIANT and shredded:
+            found = variant_bounds(
+                footer, path, positions, lambda chunks, kind: _bounds(chunks, kind, limits.get(kind))
+            )
+        elif isinstance(data_type, Geospatial):
             found = _box([group.column(position).geo_statistics for group in groups])
         elif has_bounds(data_type):
             found = _bounds(chunks, data_type, limits.get(data_type))
