@@ -102,6 +102,7 @@ STAGED = StagedTable(
     partitioning=(),
     properties={},
     replaces=False,
+    if_not_exists=False,
     is_of_pipeline=False,
 )
 
