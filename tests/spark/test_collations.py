@@ -200,7 +200,7 @@ def test_a_query_of_a_column_whose_collation_changed_must_be_made_again(
 def test_a_partition_of_texts_that_are_equal_is_not_scattered_over_files(
     spark: SparkSession, path: str, vectors: str
 ) -> None:
-    """Spark's writer began a file wherever the spelling changed from one row to the next."""
+    """Spark's writer sorts rows by the folders' values, and would begin a file wherever the spelling changes."""
     properties = f"tblproperties ('delta.enableDeletionVectors' = '{vectors}')"
     columns = "id int, s string collate utf8_lcase"
     spark.sql(f"create table delta.`{path}` ({columns}) using delta partitioned by (s) {properties}")
@@ -211,6 +211,41 @@ def test_a_partition_of_texts_that_are_equal_is_not_scattered_over_files(
     assert tahoe.Table(path).files().num_rows == 2
     assert ids(spark, path) == list(range(100, 140))
     assert ids(spark, path, "s collate utf8_binary = 'A'") == list(range(101, 140, 2))
+
+
+def test_parts_of_a_column_get_another_collation(spark: SparkSession, path: str) -> None:
+    """The statement was done, and changed nothing."""
+    columns = "id int, m map<string, array<string>>, s struct<a: array<string collate unicode>>"
+    spark.sql(f"create table delta.`{path}` ({columns}) using delta")
+    spark.sql(f"insert into delta.`{path}` values (1, map('K', array('V')), named_struct('a', array('X')))")
+    keys, elements = "exists(map_keys(m), k -> k = 'k')", "exists(flatten(map_values(m)), v -> v = 'v')"
+    parts = {"m.key": keys, "m.value.element": elements, "s.a.element": "exists(s.a, a -> a = 'x')"}
+    for part, condition in parts.items():
+        assert ids(spark, path, condition) == []
+        spark.sql(f"alter table delta.`{path}` alter column {part} type string collate utf8_lcase")
+        assert ids(spark, path, condition) == [1]
+    assert collations(path) == {"m.key": "spark.UTF8_LCASE", "m.value.element": "spark.UTF8_LCASE"}
+    spark.sql(f"alter table delta.`{path}` alter column m.key type string collate utf8_binary")
+    assert collations(path) == {"m.value.element": "spark.UTF8_LCASE"}
+
+
+def test_a_table_is_not_replaced_by_one_without_its_collations(spark: SparkSession, path: str) -> None:
+    create(spark, path)
+    with pytest.raises(UnsupportedDataTypeError, match="UTF8_LCASE"):
+        spark.sql(f"create or replace table delta.`{path}` using delta as select * from delta.`{path}`")
+    assert collations(path) == {"s": "spark.UTF8_LCASE"}
+
+
+def test_a_stream_whose_columns_had_another_collation_reads_by_it(
+    spark: SparkSession, path: str, tmp_path: Path
+) -> None:
+    create(spark, path)
+    rows = spark.readStream.format("delta").load(path).where("s = 'ABC'").select("id")
+    spark.sql(f"alter table delta.`{path}` alter column s type string collate unicode")
+    target = str(tmp_path / "target")
+    writer = rows.writeStream.format("delta").option("checkpointLocation", str(tmp_path / "c"))
+    writer.trigger(availableNow=True).start(target).awaitTermination()
+    assert ids(spark, target) == [0, 1, 4]
 
 
 def test_clones_have_it(spark: SparkSession, path: str, tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ from tahoe.protocol.types.column_metadata import (
     CURRENT_DEFAULT,
     EXISTS_DEFAULT,
     GENERATION_EXPRESSION,
+    with_collations_inside,
     with_name,
 )
 from tahoe.protocol.types.names import check_column_name, dotted
@@ -410,9 +411,7 @@ def change_column(current: TableConfiguration, change: ColumnChange, new_name: C
 
 
 def _in_collection(current: TableConfiguration, change: ColumnChange, spelled: Path, changed: Field) -> Struct:
-    """Change the type of an array element, map key or map value. The change is recorded in the metadata of the
-    enclosing field.
-    """
+    """Change the type of an element, key or value. The change is recorded in the metadata of the enclosing field."""
     if (
         change.comment is not None
         or change.default is not None
@@ -428,8 +427,9 @@ def _in_collection(current: TableConfiguration, change: ColumnChange, spelled: P
     holder = next(length for length in range(len(spelled), 0, -1) if _is_field(current, spelled[:length]))
 
     def record(fields: tuple[Field, ...]) -> Iterable[Field]:
-        before = column_at(current, spelled[:holder])[1]
-        return (with_type_changes(f, before.type) if f.name == spelled[holder - 1] else f for f in fields)
+        before, at = column_at(current, spelled[:holder])[1], spelled[holder - 1 :]
+        metadata = with_collations_inside(before.metadata, at, change.collations)
+        return (with_type_changes(replace(f, metadata=metadata), before.type) if f.name == at[0] else f for f in fields)
 
     assert isinstance(schema, Struct)
     moved = replace(current, metadata=current.metadata.replace(schema_string=schema.to_json()))

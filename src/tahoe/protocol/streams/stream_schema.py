@@ -20,7 +20,7 @@ from tahoe.errors import DeltaError, SchemaLogSchemaError, SchemaLogUnreadableEr
 from tahoe.protocol.configuration.change_feed import Fit, first_moved, first_unlike, stored_paths
 from tahoe.protocol.configuration.column_mapping import declared_mode, physical_schema
 from tahoe.protocol.log.actions import Action, Metadata, Protocol, decode_action, encode_action
-from tahoe.protocol.types.column_metadata import GENERATION_EXPRESSION, IDENTITY
+from tahoe.protocol.types.column_metadata import GENERATION_EXPRESSION, IDENTITY, collations_of
 from tahoe.protocol.types.json_text import is_text, load_json
 from tahoe.protocol.types.schema import DataType, Field, Struct, map_fields, parse_schema, walk_fields
 from tahoe.protocol.types.type_widening import widenings
@@ -174,8 +174,8 @@ def first_retyped(before: Struct, after: Struct, rules: SchemaRules) -> str | No
 
 
 def shape(schema: Struct) -> Struct:
-    """Names, types and nullability alone: two schemas of the same shape give the same plan."""
-    return map_fields(schema, lambda field: Field(name=field.name, type=field.type, nullable=field.nullable))
+    """Names, types, collations and nullability alone: two schemas of the same shape give the same plan."""
+    return map_fields(schema, lambda field: replace(field, metadata=collations_of(field.metadata)))
 
 
 # --- an entry of the log of a stream that tracks its schema

@@ -5,7 +5,7 @@ Protocol: "Generated Columns", "Default Columns", "Identity Columns", "Column In
 Type".
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 GENERATION_EXPRESSION = "delta.generationExpression"
@@ -48,6 +48,22 @@ def generated(expression: str) -> dict[str, Any]:
 def identity(start: int, step: int, *, allow_explicit_insert: bool) -> dict[str, Any]:
     """The metadata of an identity column without a high-water mark."""
     return {IDENTITY_START: start, IDENTITY_STEP: step, IDENTITY_EXPLICIT: allow_explicit_insert}
+
+
+def with_collations_inside(
+    metadata: Mapping[str, Any], path: Sequence[str], collations: Mapping[str, str] | None
+) -> dict[str, Any]:
+    """The metadata of a column whose part gets another type.
+
+    Args:
+        path: from the column to the element, key or value.
+        collations: of the part's new type, by its name, and paths that begin with it.
+    """
+    part, kept = ".".join(path), metadata.get(COLLATIONS) or {}
+    found = {key: name for key, name in kept.items() if key != part and not key.startswith(f"{part}.")}
+    found |= {part + key.removeprefix(path[-1]): name for key, name in (collations or {}).items()}
+    others = {key: value for key, value in metadata.items() if key != COLLATIONS}
+    return {**others, COLLATIONS: found} if found else others
 
 
 def with_name(metadata: Mapping[str, Any], name: str, new_name: str) -> dict[str, Any]:

@@ -259,14 +259,13 @@ def create_as_select(
         properties={**writer_options.properties, **(properties or {})},
     )
     keeps_table = replaces and (options or {}).get(_SAVE_AS_TABLE_OVERWRITE) == "true" and table.exists()
-    request = _request(spark, table, "overwrite" if replaces else "error", writer_options, dataframe, operation)
+    mode: Mode = "overwrite" if replaces else "error"
+    request = _request(
+        spark, table, mode, writer_options, dataframe, operation, has_columns=keeps_table or not replaces
+    )
     if keeps_table:
-        return _write(
-            plan_write(table, replace(request, casts=Casts.NONE)),
-            writer_options,
-            dataframe,
-            Matching.of(writer_options),
-        )
+        plan = plan_write(table, replace(request, casts=Casts.NONE))
+        return _write(plan, writer_options, dataframe, Matching.of(writer_options))
     if request.matching is not None and table.exists():
         detail = "the statement replaces the whole table, so there are no rows to match"
         raise InvalidOptionError(
@@ -386,11 +385,17 @@ def _request(
     operation: str = WRITE,
     *,
     like: Struct | None = None,
+    has_columns: bool = True,
 ) -> WriteRequest:
-    """The request to write a DataFrame's rows. `like`: the table's columns, from `_columns_of`."""
+    """The request to write a DataFrame's rows.
+
+    Args:
+        like: the table's columns, from `_columns_of`.
+        has_columns: whether the table, if it exists, keeps its columns.
+    """
     if not frame.columns:
         raise NoColumnsError(table=table.url)
-    known = _columns_of(table, options, frame, overwrite=mode == "overwrite")
+    known = _columns_of(table, options, frame, overwrite=mode == "overwrite") if has_columns else None
     schema = table_schema(frame, table=table.url, like=like, known=known, policy=options.assigns)
     matching = Matching.of(options)
     return replace(

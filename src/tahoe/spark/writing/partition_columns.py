@@ -30,16 +30,13 @@ _NO_NULL = "_"
 
 def folder_value(value: Column, field: Field) -> Column:
     """The value by which Spark names a folder: a text is never the name of the folder of null. `text_in_folder` is the
-    inverse. A text has no collation there: Spark would sort the rows by it, and begin a file wherever the folder
-    changes among texts that the collation makes equal.
+    inverse.
     """
     if not may_be_stored_as_null(field.type):
         return value
     text = value.cast("string")
-    marked, plain = F.concat(text, F.lit(_NO_NULL)), text
-    if field.type == BINARY:
-        marked, plain = marked.cast("binary"), value
-    return F.when(text.startswith(HIVE_NULL), marked).otherwise(plain)
+    marked = F.concat(text, F.lit(_NO_NULL)).cast("binary" if field.type == BINARY else "string")
+    return F.when(text.startswith(HIVE_NULL), marked).otherwise(value)
 
 
 def text_in_folder(text: str) -> str | None:
