@@ -179,3 +179,26 @@ def test_a_file_that_grows_while_it_is_loaded_counts_as_changed(spark, table, so
     monkeypatch.undo()
     assert rows(spark, table)[0] == (1, "x")
     assert copy(spark, table, source).num_changed_files == 1
+
+
+def test_rows_as_one_variant(spark, path, source):
+    spark.sql(f"CREATE TABLE delta.`{path}` (v VARIANT) USING delta")
+    put(source, "a.json", JSON.format(1, "x"))
+    copy(spark, f"delta.`{path}`", source, "FILEFORMAT = JSON FORMAT_OPTIONS ('singleVariantColumn' = 'v')")
+    query = f"SELECT variant_get(v, '$.id', 'int') AS id FROM delta.`{path}`"
+    assert spark.sql(query).first().id == 1
+
+
+@pytest.mark.parametrize("options", ["", "'badRecordsPath' = '/tmp/none'"])
+def test_a_number_that_does_not_fit_is_an_error_also_where_casts_wrap_around(spark, path, source, options):
+    spark.sql(f"CREATE TABLE delta.`{path}` (a TINYINT, b ARRAY<TINYINT>) USING delta")
+    format_options = f"FORMAT_OPTIONS ({options})" if options else ""
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        for line in ('{"a": 200}', '{"b": [200]}'):
+            put(source, "a.json", line)
+            with pytest.raises(Exception, match=r"(?i)overflow"):
+                copy(spark, f"delta.`{path}`", source, f"FILEFORMAT = JSON {format_options}")
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+    assert tahoe.Table(path).version == 0

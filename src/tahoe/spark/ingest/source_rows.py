@@ -29,7 +29,6 @@ from pyspark.sql.types import (
 
 from tahoe.errors import CopyColumnsError
 from tahoe.protocol.changes.column_values import column_values
-from tahoe.protocol.types.names import quoted
 from tahoe.protocol.types.partition_folders import partition_of
 from tahoe.spark.ingest.copy_request import TEXT_FORMATS, CopyRequest
 from tahoe.spark.ingest.rescued import PATH, rescued_csv, rescued_json
@@ -168,7 +167,7 @@ class _Reading:
             options["mode"] = "FAILFAST"
         if request.format in TEXT_FORMATS and request.select is None:
             schema = self._schema(options)
-            return SourceRows(frame=_narrowed(self._load(options, _as_read(schema)), schema))
+            return SourceRows(frame=self._load(options, _as_read(schema)))
         return SourceRows(frame=self._selected(self._load(options, self._with_texts(options))))
 
     def _options(self, **ours: str) -> dict[str, str]:
@@ -266,7 +265,7 @@ class _Reading:
             F.col(PATH).alias("path"), F.lit("malformed record").alias("reason"), F.col(_CORRUPT).alias("record")
         )
         good = rows.filter(~is_bad).drop(_CORRUPT, PATH)
-        return SourceRows(frame=self._selected(_narrowed(good, schema)), bad=bad)
+        return SourceRows(frame=self._selected(good), bad=bad)
 
     def _with_rescued(self, column: str) -> DataFrame:
         if self.request.format == "JSON":
@@ -313,7 +312,9 @@ def _typed_like(found: DataType, table: DataType) -> DataType:
 
 
 def _as_read(schema: StructType) -> StructType:
-    """The columns as text formats are read: Spark's reader of JSON would make -56 of 200 for a TINYINT."""
+    """The columns as text formats are read: Spark's reader of JSON would make -56 of 200 for a TINYINT. Values become
+    those of the table's columns as in an INSERT, which checks them also where casts do not.
+    """
     return StructType([StructField(f.name, _type_as_read(f.dataType)) for f in schema])
 
 
@@ -329,10 +330,3 @@ def _type_as_read(data_type: DataType) -> DataType:
             return ShortType()
         case _:
             return data_type
-
-
-def _narrowed(frame: DataFrame, schema: StructType) -> DataFrame:
-    """Rows that were read as `_as_read`, as they should be; a value that does not fit is an error."""
-    fields = zip(schema, _as_read(schema), strict=True)
-    narrow = {wanted.name: wanted.dataType for wanted, read in fields if wanted.dataType != read.dataType}
-    return frame.withColumns({name: F.col(quoted(name)).cast(kind) for name, kind in narrow.items()})

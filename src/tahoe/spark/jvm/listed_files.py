@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType, VariantType
 
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.table.writing.copied_files import SourceFile
@@ -17,6 +17,9 @@ from tahoe.table.writing.copied_files import SourceFile
 # Otherwise Spark would take a path for a pattern, count a file as loaded that is gone when it is read, and pass over
 # other files than `is_hidden` says (since Spark 4.3, where the session may say which).
 _FIXED = {"__globPaths__": "false", "ignoreMissingFiles": "false", "ignoredPathSegmentRegex": "^[._]"}
+
+# Formats whose columns are found line by line.
+_BY_LINES = ("CSV", "JSON")
 
 # With these, columns are not found line by line: the format's own inference finds them, and lists the files for itself.
 _NOT_BY_LINES = frozenset({"encoding", "charset", "singlevariantcolumn"})
@@ -27,8 +30,8 @@ _OF_ONE_FILE = frozenset({"avroschema", "avroschemaurl", "ignorecorruptfiles"})
 # Spark has Avro's reader, but knows it by its short name only with the package spark-avro.
 _CLASSES = {"AVRO": "org.apache.spark.sql.avro.AvroFileFormat"}
 
-# What a reader of no file is told so that it infers nothing; and the column of lines.
-_ANY_COLUMN = StructType([StructField("value", StringType())])
+# The column of lines.
+_LINE = StructType([StructField("value", StringType())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ class ListedFiles:
         gateway = Gateway(self.spark)
         found = None if schema is None else gateway.struct(schema)
         in_files = self._columns_of_lines(file_format, options) if schema is None else None
-        like = self._reader(file_format, options).schema(_ANY_COLUMN).load([])
+        like = self._reader(file_format, options).schema(_some_column(file_format, options)).load([])
         rows = self._known.rows(like._jdf, found, in_files, _merges(file_format, options))
         if rows is not None:
             return DataFrame(rows, self.spark)
@@ -77,10 +80,10 @@ class ListedFiles:
         """
         given = _by_lower_name(options)
         is_whole = given.get("multiline", "").lower() == "true"
-        if file_format not in ("CSV", "JSON") or given.keys() & _NOT_BY_LINES or (is_whole and file_format == "CSV"):
+        if file_format not in _BY_LINES or given.keys() & _NOT_BY_LINES or (is_whole and file_format == "CSV"):
             return None
         files = self if self.base is None else ListedFiles(self.spark, self.files, None)
-        lines = files.rows("TEXT", {**options, **({"wholetext": "true"} if is_whole else {})}, _ANY_COLUMN)
+        lines = files.rows("TEXT", {**options, **({"wholetext": "true"} if is_whole else {})}, _LINE)
         # what becomes of a header that is not that of the columns is decided when the rows are read
         reader = self._reader(file_format, {**options, "enforceSchema": "true"})
         columns_of = Gateway(self.spark).java_class("delta.SourceFiles").columnsOf
@@ -93,6 +96,12 @@ class ListedFiles:
             .options(**options)
             .options(**_FIXED, **below)
         )
+
+
+def _some_column(file_format: str, options: Mapping[str, str]) -> StructType:
+    """Columns with which a reader infers nothing."""
+    variant = _by_lower_name(options).get("singlevariantcolumn") if file_format in _BY_LINES else None
+    return _LINE if variant is None else StructType([StructField(variant, VariantType())])
 
 
 def _merges(file_format: str, options: Mapping[str, str]) -> bool:
