@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 import tahoe
-from tahoe.errors import DeltaError
+from tahoe.errors import DeltaError, UnsupportedOperationError
 
 ROWS = """select id, case id % 4
     when 0 then parse_json('{"a": ' || id || ', "b": "' || id || '", "c": [1, {"d": 2}]}')
@@ -123,6 +124,17 @@ def test_a_query_of_a_field_reads_its_column_alone(spark: SparkSession, path: st
     plan = query._jdf.queryExecution().executedPlan().toString()
     assert "v:struct<0:bigint" in plan.replace("`", ""), plan
     assert [row.id for row in query.collect()] == [8]
+
+
+def test_without_spark_rows_with_variants_are_deleted_and_not_written(spark: SparkSession, path: str) -> None:
+    """The error told of a struct that nobody had written, and of a cast that there is not."""
+    create(spark, path, "tblproperties ('delta.enableDeletionVectors' = 'true')")
+    table = tahoe.Table(path)
+    with pytest.raises(UnsupportedOperationError, match=r"Writing variants without Spark's engine .* values of v"):
+        table.update({"id": "-1"}, "id = 4")
+    table.append(pa.table({"id": [100]}))
+    assert table.delete("id < 4").deleted == 4
+    assert table.count() == 37
 
 
 def test_without_spark_shredded_variants_are_refused_by_name(spark: SparkSession, path: str) -> None:

@@ -36,6 +36,7 @@ from tahoe.protocol.types.schema import (
     Field,
     Map,
     Struct,
+    types_in,
 )
 from tahoe.sql.coercion import is_cast_here
 from tahoe.table.arrow.computation import IMPOSSIBLE, cast, moment
@@ -90,6 +91,7 @@ def assign_arrow(
             column.
     """
     check_writes(schema, table=table)
+    _check_variants(data, schema, table)
     (check_present if keeps else check_assignable)(delta_schema(data.schema, table=table), schema, table=table)
     positions = {name.lower(): position for position, name in enumerate(data.column_names)}
     texts = {field.name for field in schema if field.name in partition_columns and may_be_stored_as_null(field.type)}
@@ -99,6 +101,18 @@ def assign_arrow(
     ]
     nullable = pa.schema([f.with_nullable(True) for f in arrow_schema(schema)])
     return pa.table(columns, schema=nullable)
+
+
+def _check_variants(data: pa.Table, schema: Struct, table: str) -> None:
+    """Refuse values of variants, which have a type of their own in the table alone. Nulls are written."""
+    given = {name.lower() for name in data.column_names if data.column(name).null_count < data.num_rows}
+    if variants := [f.name for f in schema if f.name.lower() in given and VARIANT in types_in(f.type)]:
+        raise UnsupportedOperationError(
+            operation="Writing variants without Spark's engine",
+            table=table,
+            detail=f"the rows have values of {', '.join(variants)}",
+            remedy=WITH_SPARKS_ENGINE,
+        )
 
 
 def _column(data: pa.Table, position: int | None, field: Field, into: _Into, *, is_text: bool) -> pa.ChunkedArray:
