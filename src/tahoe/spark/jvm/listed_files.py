@@ -84,8 +84,10 @@ class ListedFiles:
             return None
         files = self if self.base is None else ListedFiles(self.spark, self.files, None)
         lines = files.rows("TEXT", {**options, **({"wholetext": "true"} if is_whole else {})}, _LINE)
-        # what becomes of a header that is not that of the columns is decided when the rows are read
-        reader = self._reader(file_format, {**options, "enforceSchema": "true"})
+        # what becomes of a header that is not that of the columns, and of a record that is malformed, is decided when
+        # the rows are read, where Spark names the file
+        when_read = {"enforceSchema": "true", **({"mode": "DROPMALFORMED"} if _fails_fast(given) else {})}
+        reader = self._reader(file_format, {**options, **when_read})
         columns_of = Gateway(self.spark).java_class("delta.SourceFiles").columnsOf
         return columns_of(lines._jdf, reader._jreader, file_format)
 
@@ -108,6 +110,11 @@ def _merges(file_format: str, options: Mapping[str, str]) -> bool:
     """Whether a format whose own inference asks one file for its columns is to have those of all files."""
     given = _by_lower_name(options)
     return file_format == "AVRO" and given.get("mergeschema") == "true" and not given.keys() & _OF_ONE_FILE
+
+
+def _fails_fast(given: Mapping[str, str]) -> bool:
+    """Whether a malformed record is an error."""
+    return given.get("mode", "").upper() == "FAILFAST"
 
 
 def _by_lower_name(options: Mapping[str, str]) -> dict[str, str]:
