@@ -61,7 +61,6 @@ public class ElsewhereLogStore extends LogStore {
     calls.add("read " + path.getName());
     File file = kept(path, hadoop);
     if (!file.exists()) throw new FileNotFoundException(path.toString());
-    open.incrementAndGet();
     return new Lines(Files.readAllLines(file.toPath(), StandardCharsets.UTF_8).iterator());
   }
 
@@ -69,7 +68,10 @@ public class ElsewhereLogStore extends LogStore {
     private final Iterator lines;
     private boolean closed;
 
-    public Lines(Iterator lines) { this.lines = lines; }
+    public Lines(Iterator lines) {
+      this.lines = lines;
+      open.incrementAndGet();
+    }
 
     public boolean hasNext() { return lines.hasNext(); }
 
