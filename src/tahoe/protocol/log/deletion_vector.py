@@ -71,8 +71,9 @@ def z85_decode(text: str) -> bytes:
     digits = text.encode().translate(_Z85_DIGITS)
     groups = zip(*(digits[start::5] for start in range(5)), strict=True)
     values = [(((a * 85 + b) * 85 + c) * 85 + d) * 85 + e for a, b, c, d, e in groups]
-    if wide := next((number for number, value in enumerate(values) if value >= 1 << 32), -1) + 1:
-        raise ValueError(f"the group {text[5 * wide - 5 : 5 * wide]!r} does not fit in four bytes")
+    for number, value in enumerate(values):
+        if value >= 1 << 32:
+            raise ValueError(f"the group {text[5 * number : 5 * number + 5]!r} does not fit in four bytes")
     return struct.pack(f">{len(values)}I", *values)
 
 
